@@ -1,0 +1,231 @@
+"""The contracts of `schemas/` as Python values: topics, dimensions, warehouse tables.
+
+A contract file says what a message, a master table or a warehouse table looks like; settings say which contract is
+used where. A new topic or dimension therefore needs a file and a line of settings, no code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline import resources
+from pipeline.errors import BadContract
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+_KEY_TYPES = ("int64", "string", "binary")
+
+
+def arrow_type(name: str, where: str) -> pa.DataType:
+    """The Arrow type of a type's name in a contract.
+
+    >>> arrow_type("decimal(18,2)", "an example")
+    Decimal128Type(decimal128(18, 2))
+    """
+    if name in _TYPES:
+        return _TYPES[name]
+    if decimal := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", name):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    known = ", ".join(_TYPES)
+    raise BadContract(f"{where}: {name!r} is not a type. Known types: {known}, decimal(precision,scale).")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a message; `column` is its name among the sale's columns."""
+
+    name: str
+    column: str
+    type: pa.DataType
+    nullable: bool
+    required: bool
+    rules: dict[str, Any]  # minimum, maximum, minLength, maxLength, pattern, enum: as JSON Schema has them
+
+
+@dataclass(frozen=True)
+class TopicContract:
+    """What a message of a topic must look like (JSON Schema plus `x-type` and, optionally, `x-column`)."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(field.column, field.type) for field in self.fields])
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """One column of a natural key: its name in the master table and in the sale."""
+
+    column: str
+    field: str
+    type: str
+
+
+@dataclass(frozen=True)
+class DimensionContract:
+    """One master table as the job sees it."""
+
+    name: str
+    table: str
+    natural_key: tuple[KeyColumn, ...]
+    surrogate_key: str
+    updated_at: str
+    attributes: dict[str, pa.DataType]
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """What a look-up returns beside the key, in order."""
+        return pa.schema(
+            [
+                pa.field("surrogate_key", pa.int64()),
+                pa.field("updated_at", pa.timestamp("us", tz="UTC")),
+                *(pa.field(name, kind) for name, kind in self.attributes.items()),
+            ]
+        )
+
+    @cached_property
+    def key_type(self) -> pa.DataType:
+        """The one type the joins compare: an integer, or bytes (strings and composite keys are bytes)."""
+        single_integer = len(self.natural_key) == 1 and self.natural_key[0].type == "int64"
+        return pa.int64() if single_integer else pa.binary()
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a warehouse table and where its value comes from."""
+
+    name: str
+    type: pa.DataType
+    source: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class TableContract:
+    """One warehouse table."""
+
+    name: str
+    columns: tuple[Column, ...]
+    partition_by: tuple[str, ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(c.name, c.type, metadata={"comment": c.meaning}) for c in self.columns])
+
+
+class Contracts:
+    """Finds contract files: first in the user's folder, then among the shipped ones."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        self._folders = ([Path(folder)] if folder else []) + [resources.schemas()]
+
+    def topic(self, name: str) -> TopicContract:
+        path = self._find("topics", f"{name}.json")
+        try:
+            document = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise BadContract(f"{path}: not JSON ({error}).") from error
+        required = set(document.get("required", ()))
+        fields = [_field(path, key, rules, key in required) for key, rules in document.get("properties", {}).items()]
+        if not fields:
+            raise BadContract(f"{path}: no `properties`; a topic contract needs at least one field.")
+        return TopicContract(name, tuple(fields))
+
+    def dimension(self, name: str, contract: str | None = None) -> DimensionContract:
+        path = self._find("dimensions", f"{contract or name}.toml")
+        document = _toml(path)
+        keys = [KeyColumn(k["column"], k["field"], k["type"]) for k in _tables(document, path, "natural_key")]
+        for key in keys:
+            if key.type not in _KEY_TYPES:
+                raise BadContract(
+                    f"{path}: natural key {key.column} has type {key.type!r}; it must be one of {_KEY_TYPES}."
+                )
+        return DimensionContract(
+            name=name,
+            table=_text(document, path, "table"),
+            natural_key=tuple(keys),
+            surrogate_key=_text(document, path, "surrogate_key"),
+            updated_at=_text(document, path, "updated_at"),
+            attributes={a: arrow_type(t, f"{path}: {a}") for a, t in document.get("attributes", {}).items()},
+        )
+
+    def table(self, name: str) -> TableContract:
+        path = self._find("tables", f"{name}.toml")
+        document = _toml(path)
+        columns = tuple(
+            Column(c["name"], arrow_type(c["type"], f"{path}: {c['name']}"), c["from"], c.get("meaning", ""))
+            for c in _tables(document, path, "column")
+        )
+        partition_by = tuple(document.get("partition_by", ()))
+        unknown = set(partition_by) - {c.name for c in columns}
+        if unknown:
+            raise BadContract(f"{path}: partition_by names {sorted(unknown)}, which are no columns of the table.")
+        return TableContract(_text(document, path, "name"), columns, partition_by)
+
+    def ddl(self, table: str) -> str:
+        """The CREATE TABLE of a master table (used to seed a development database, never on yours)."""
+        return self._find("master", f"{table}.sql").read_text("utf-8")
+
+    def _find(self, kind: str, file: str) -> Path:
+        for folder in self._folders:
+            if (folder / kind / file).is_file():
+                return folder / kind / file
+        looked = " or ".join(str(folder / kind) for folder in self._folders)
+        raise BadContract(f"no contract {kind}/{file} in {looked}. Put the file there, or set contracts.folder.")
+
+
+def _field(path: Path, name: str, rules: dict[str, Any], required: bool) -> Field:
+    if "x-type" not in rules:
+        raise BadContract(f"{path}: field {name} has no `x-type`; say which column type it becomes.")
+    declared = rules.get("type", "string")
+    nullable = isinstance(declared, list) and "null" in declared
+    kind = arrow_type(rules["x-type"], f"{path}: {name}")
+    return Field(name, rules.get("x-column", name), kind, nullable, required, rules)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise BadContract(f"{path}: not TOML ({error}).") from error
+
+
+def _text(document: dict[str, Any], path: Path, key: str) -> str:
+    if not isinstance(document.get(key), str):
+        raise BadContract(f"{path}: `{key}` is missing; it must be a string.")
+    return str(document[key])
+
+
+def _tables(document: dict[str, Any], path: Path, key: str) -> Sequence[dict[str, str]]:
+    tables = document.get(key)
+    if not isinstance(tables, list) or not tables:
+        raise BadContract(f"{path}: at least one [[{key}]] is needed.")
+    needed = {"natural_key": {"column", "field", "type"}, "column": {"name", "type", "from"}}[key]
+    for table in tables:
+        if missing := needed - table.keys():
+            raise BadContract(f"{path}: a [[{key}]] lacks {', '.join(sorted(missing))}: {table}.")
+    return tables

@@ -1,0 +1,25 @@
+"""The one family of errors a user sees: what was given, what is needed, the remedy."""
+
+
+class MillraceError(Exception):
+    """Something the user can mend. The command line prints the sentence alone, without a traceback."""
+
+
+class BadSetting(MillraceError):
+    """A setting is unknown, of the wrong form, or contradicts another."""
+
+
+class BadContract(MillraceError):
+    """A contract file, a table or a topic is not what the contract says."""
+
+
+class BudgetTooSmall(MillraceError):
+    """A join cannot work within the memory it was given."""
+
+
+class MasterReadFailed(MillraceError):
+    """The master data could not be read after all retries. Never to be taken for a miss."""
+
+
+class WarehouseRefused(MillraceError):
+    """The warehouse cannot be written without breaking a promise."""
