@@ -12,6 +12,7 @@ _FIRST = 1e-4  # seconds; anything shorter counts as this
 _RATIO = 1.02  # neighbouring edges: a quantile read from the middle of a bin is wrong by at most 1 %
 _BINS = 1024  # 1e-4 s * 1.02**1024 is about 18 hours; longer counts as that
 _EDGES = _FIRST * _RATIO ** np.arange(_BINS)
+_MIDDLES = _EDGES * np.sqrt(_RATIO)
 
 
 class Histogram:
@@ -28,9 +29,9 @@ class Histogram:
 
     @classmethod
     def of(cls, seconds: npt.NDArray[np.float64]) -> Histogram:
-        durations = np.maximum(seconds, _FIRST)
-        bins = np.minimum((np.log(durations / _FIRST) / np.log(_RATIO)).astype(np.int64), _BINS - 1)
-        return cls(np.bincount(bins, minlength=_BINS).astype(np.int64), float(np.maximum(seconds, 0).sum()))
+        """Durations as observed. A negative one, from a sender whose clock is ahead of ours, counts as none."""
+        counts = np.bincount(_bins(seconds), minlength=_BINS).astype(np.int64)
+        return cls(counts, float(np.maximum(seconds, 0).sum()))
 
     @property
     def count(self) -> int:
@@ -42,26 +43,26 @@ class Histogram:
         return self
 
     def shifted(self, seconds: float) -> Histogram:
-        """Every duration made longer by `seconds`: from an age at one moment to the age at a later one."""
-        moved = Histogram()
+        """Every duration made longer by `seconds`: from an age at one moment to the age at a later one.
+
+        Each shift rounds to a bin again, so shift once, by the whole of it: many small ones would add up to nothing.
+        """
         filled = np.flatnonzero(self.counts)
-        durations = _EDGES[filled] * np.sqrt(_RATIO) + seconds
-        bins = np.minimum((np.log(np.maximum(durations, _FIRST) / _FIRST) / np.log(_RATIO)).astype(np.int64), _BINS - 1)
-        np.add.at(moved.counts, bins, self.counts[filled])
-        moved.total = self.total + seconds * self.count
-        return moved
+        moved = np.zeros(_BINS, np.int64)
+        np.add.at(moved, _bins(_MIDDLES[filled] + seconds), self.counts[filled])
+        return Histogram(moved, max(0.0, self.total + seconds * self.count))
 
     def quantile(self, q: float) -> float:
         """The duration below which the share `q` lies; 0 when nothing was observed."""
         if not self.count:
             return 0.0
-        rank = min(int(np.searchsorted(np.cumsum(self.counts), q * self.count)), _BINS - 1)
-        return float(_EDGES[rank] * np.sqrt(_RATIO))
+        rank = int(np.searchsorted(np.cumsum(self.counts), max(1.0, q * self.count)))
+        return float(_MIDDLES[min(rank, _BINS - 1)])
 
     def cumulative(self, bounds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """How many durations were at most each of `bounds` (ascending), as Prometheus buckets count."""
         below = np.concatenate([[0], np.cumsum(self.counts)])
-        return below[np.searchsorted(_EDGES * np.sqrt(_RATIO), bounds, side="right")]
+        return below[np.searchsorted(_MIDDLES, bounds, side="right")]
 
     def sparse(self) -> dict[str, object]:
         """The filled bins only, small enough for a task's answer."""
@@ -73,3 +74,7 @@ class Histogram:
         histogram = cls(total=total)
         histogram.counts[bins] = counts
         return histogram
+
+
+def _bins(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    return np.clip(np.searchsorted(_EDGES, seconds, side="right") - 1, 0, _BINS - 1)

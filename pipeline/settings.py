@@ -6,12 +6,18 @@ Later wins: the defaults below, the TOML file, the environment (`MILLRACE_KAFKA_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.errors import BadSetting
-from pipeline.settings_loader import Bytes, Secret, Seconds, load_tree
+from pipeline.joins import JOINS
+from pipeline.settings_loader import Bytes, Seconds, Secret, load_tree
+
+WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 190 MiB
+WINDOW_COPIES = 6  # messages, columns, facts and the Parquet encoder's pages, as multiples of the message bytes
+STACK_FILE = Path(".millrace/stack.toml")  # written by `millrace up`: where the embedded servers answer
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,28 @@ class Job:
     trigger: str = "2 s"
     max_offsets_per_trigger: int = 250_000
     checkpoint: str = ".millrace/checkpoint"
+
+    def __post_init__(self) -> None:
+        _need(bool(self.name.strip()), "job.name", self.name, "a non-empty text: it identifies this job's commits")
+        _need(
+            self.max_offsets_per_trigger > 0, "job.max_offsets_per_trigger", self.max_offsets_per_trigger, "1 or more"
+        )
+        _need(
+            self.available_now or _is_period(self.trigger),
+            "job.trigger",
+            self.trigger,
+            "a period such as 2 s, or available-now",
+        )
+
+    @property
+    def period(self) -> Seconds:
+        """How often a micro-batch starts."""
+        return Seconds.parse(self.trigger)
+
+    @property
+    def available_now(self) -> bool:
+        """Work off what is there, then stop."""
+        return self.trigger == "available-now"
 
 
 @dataclass(frozen=True)
@@ -32,6 +60,12 @@ class Kafka:
     contracts: dict[str, str] = field(default_factory=dict)
     max_message_bytes: Bytes = Bytes(1 << 20)
     client: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _need(bool(self.topics) or bool(self.topic_pattern), "kafka.topics", self.topics, "at least one topic")
+        ok = self.starting_offsets in ("earliest", "latest") or self.starting_offsets.startswith("{")
+        _need(ok, "kafka.starting_offsets", self.starting_offsets, "earliest, latest or Spark's JSON of offsets")
+        _need(self.max_message_bytes > 0, "kafka.max_message_bytes", self.max_message_bytes, "at least 1 byte")
 
 
 @dataclass(frozen=True)
@@ -58,6 +92,11 @@ class Dimension:
     absent_staleness: Seconds = Seconds(10)
     batch: int = 2_000
 
+    def __post_init__(self) -> None:
+        names = ", ".join(JOINS)
+        _need(self.algorithm in JOINS, "algorithm", self.algorithm, f"one of: {names}")
+        _need(self.batch >= 1, "batch", self.batch, "at least 1 key a query")
+
 
 @dataclass(frozen=True)
 class Contracts:
@@ -73,6 +112,11 @@ class Warehouse:
     compression: str = "snappy"
     storage_options: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _need(self.writer in ("arrow", "spark"), "warehouse.writer", self.writer, "arrow or spark")
+        codecs = ("snappy", "zstd", "gzip", "none")
+        _need(self.compression in codecs, "warehouse.compression", self.compression, f"one of: {', '.join(codecs)}")
+
 
 @dataclass(frozen=True)
 class Worker:
@@ -80,10 +124,14 @@ class Worker:
     window_sales: int = 125_000
     window_bytes: Bytes = Bytes(64 << 20)
 
+    def __post_init__(self) -> None:
+        _need(self.window_sales >= 1, "worker.window_sales", self.window_sales, "at least 1")
+        _need(self.window_bytes >= 1 << 20, "worker.window_bytes", self.window_bytes, "at least 1 MiB")
+
 
 @dataclass(frozen=True)
 class Spark:
-    master: str = "local[2]"
+    master: str = "local[2,4]"
     driver_memory: Bytes = Bytes(2 << 30)
     conf: dict[str, str] = field(default_factory=dict)
 
@@ -107,3 +155,41 @@ class Settings:
     worker: Worker = field(default_factory=Worker)
     spark: Spark = field(default_factory=Spark)
     metrics: Metrics = field(default_factory=Metrics)
+
+    def __post_init__(self) -> None:
+        _need(bool(self.dimensions), "dimensions", self.dimensions, "at least one [dimensions.<name>]")
+        joins = sum(dimension.memory for dimension in self.dimensions.values())
+        needed = WORKER_BASE + WINDOW_COPIES * self.worker.window_bytes + joins
+        if self.worker.memory < needed:
+            raise BadSetting(
+                f"worker.memory = {self.worker.memory} is too little: {Bytes(WORKER_BASE)} for the interpreter, "
+                f"{WINDOW_COPIES} x worker.window_bytes ({self.worker.window_bytes}) for the sales in hand and "
+                f"{Bytes(joins)} for the joins of {len(self.dimensions)} dimensions make {needed:,} bytes. "
+                f"Raise worker.memory, or lower worker.window_bytes or the dimensions' memory."
+            )
+
+
+def load(
+    file: str | Path | None = None,
+    assignments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings for this process; see the top of this file for who wins."""
+    environment = os.environ if environment is None else environment
+    chosen = file or environment.get("MILLRACE_CONFIG") or next((p for p in _DEFAULT_FILES if p.is_file()), None)
+    return load_tree(Settings, Path(chosen) if chosen else None, environment, list(assignments))[0]
+
+
+_DEFAULT_FILES = (Path("millrace.toml"), STACK_FILE)
+
+
+def _is_period(text: str) -> bool:
+    try:
+        return Seconds.parse(text) > 0
+    except ValueError:
+        return False
+
+
+def _need(holds: bool, key: str, value: object, needed: str) -> None:
+    if not holds:
+        raise BadSetting(f"{key} = {value!r} must be {needed}.")

@@ -58,14 +58,18 @@ class Join(ABC):
 
     name: ClassVar[str]
 
-    def __init__(self, master: Master, memory: int) -> None:
+    def __init__(self, master: Master, memory: int, batch: int = 2_000) -> None:
         self.master = master
         self.memory = memory  # bytes for everything this join keeps or makes
+        self.batch = batch  # most keys, or rows, of one request to the master
         self.statistics = JoinStatistics()
         self._null_keys: list[Positions] = []
 
     def offer(self, positions: Positions, keys: pa.Array) -> int:
-        """Admit as many of these sales, from the front, as the budget allows; say how many."""
+        """Admit as many of these sales, from the front, as the budget allows; say how many.
+
+        `positions` ascend, within a call and from call to call, until nothing is pending.
+        """
         known = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
         nulls = len(keys) - len(known)
         if not nulls:
@@ -102,6 +106,11 @@ class Join(ABC):
     def pending(self) -> int:
         """Sales admitted and not yet served."""
         return self._pending() + sum(map(len, self._null_keys))
+
+    @property
+    def label(self) -> str:
+        """The algorithm as a metric names it."""
+        return self.name
 
     def memory_used(self) -> dict[str, int]:
         """Bytes in use by part; their sum never exceeds `memory`."""

@@ -48,7 +48,7 @@ class IndexNestedLoopJoin(Join):
     name: ClassVar[str] = "inlj"
 
     def __init__(self, master: Master, memory: int, batch: int = 2_000) -> None:
-        super().__init__(master, memory)
+        super().__init__(master, memory, batch)
         row_bytes = max(1.0, master.statistics().row_bytes)
         self._require(int(4 * row_bytes) + 4_096, "one sale and its master row")
         self.batch = max(1, min(batch, int(memory / 2 / (2 * row_bytes))))

@@ -1,0 +1,134 @@
+"""3 Micro-batch <-> join: the only file that knows both Spark and the joins.
+
+Workers keep their joins between micro-batches as soft state: Spark may end a worker at any time, and a new one starts
+with an empty cache and asks the master again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import keys, report
+from pipeline.contracts import DimensionContract
+from pipeline.histogram import Histogram
+from pipeline.joins.base import ABSENT, Join, Positions, Served
+from pipeline.report import DimensionReport, Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+UNKNOWN_MEMBER = -1
+
+
+class Dimension:
+    """One dimension of the sales: gives each sale its master row by way of a join."""
+
+    def __init__(self, contract: DimensionContract, join: Join) -> None:
+        self.contract = contract
+        self.join = join
+        self.begin_batch()
+
+    def begin_batch(self) -> None:
+        self._counts_before = dict(vars(self.join.statistics))
+        self._reads_before = {kind: dict(vars(count)) for kind, count in self.join.master.reads.by_kind.items()}
+        self._seconds = 0.0
+        self._queue_wait, self._processing = Histogram(), Histogram()
+
+    def enrich(self, sales: pa.Table) -> pa.Table:
+        """The sales with this dimension's columns: `product.surrogate_key`, `product.category`, …"""
+        key = keys.pack([sales[f"sale.{k.field}"] for k in self.contract.natural_key], self.contract.natural_key)
+        served = self._serve(key, _unix_seconds(sales["message.timestamp"]))
+        order, match, rows = _by_sale(served, len(sales), self.join.master.schema)
+        if order is not None:  # the master has a key more than once: one fact for each match
+            sales = sales.take(pa.array(order))
+        found = rows.take(pa.array(match, mask=match == ABSENT))
+        for column in self.contract.columns.names:
+            values = found[column]
+            if column == "surrogate_key":
+                values = pc.fill_null(values, UNKNOWN_MEMBER)
+            sales = sales.append_column(f"{self.contract.name}.{column}", values)
+        return sales
+
+    def _serve(self, key: pa.Array, sent: np.ndarray) -> list[Served]:
+        """Offer and step until every sale has come back."""
+        began = time.perf_counter()
+        positions = np.arange(len(key), dtype=np.int64)
+        admitted_at = np.empty(len(key))
+        served: list[Served] = []
+        offered = 0
+        while offered < len(key) or self.join.pending:
+            if offered < len(key):
+                taken = self.join.offer(positions[offered:], key.slice(offered))
+                now = time.time()
+                admitted_at[offered : offered + taken] = now
+                self._queue_wait += Histogram.of(now - sent[offered : offered + taken])
+                offered += taken
+            pieces = self.join.step(drain=offered == len(key))
+            now = time.time()
+            for piece in pieces:
+                self._processing += Histogram.of(now - admitted_at[piece.sales])
+            served += pieces
+        self._seconds += time.perf_counter() - began
+        return served
+
+    def report(self) -> DimensionReport:
+        reads = self.join.master.reads.by_kind
+        return DimensionReport(
+            algorithm=self.join.label,
+            counts=report.since(self.join.statistics, self._counts_before),
+            reads={
+                kind: {n: v - self._reads_before.get(kind, {}).get(n, 0) for n, v in vars(count).items()}
+                for kind, count in reads.items()
+            },
+            seconds=self._seconds,
+            memory=self.join.memory_used(),
+            memory_limit=self.join.memory,
+            queue_wait=self._queue_wait,
+            processing=self._processing,
+        )
+
+
+def on_workers(messages: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Report]) -> Report:
+    """Run `work` over each partition of the messages in Spark's Python workers and merge the answers."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"answer": pa.array([report.encode(work(batches))], pa.binary())})
+
+    merged = Report()
+    for row in messages.mapInArrow(task, "answer binary").collect():
+        merged += report.decode(bytes(row.answer))
+    return merged
+
+
+def _by_sale(served: list[Served], sales: int, schema: pa.Schema) -> tuple[Positions | None, Positions, pa.Table]:
+    """Bring what was served, in whatever order, back to the order of the sales.
+
+    Returns which sale stands in each row (None: each exactly once, in place), its row among the master rows, and those.
+    """
+    tables: dict[int, pa.Table] = {}  # a front stage serves many times from one and the same table
+    first_row: dict[int, int] = {}
+    for piece in served:
+        if id(piece.rows) not in tables:
+            first_row[id(piece.rows)] = sum(map(len, tables.values()))
+            tables[id(piece.rows)] = piece.rows
+    rows = pa.concat_tables([schema.empty_table(), *tables.values()]).combine_chunks()
+    at = np.concatenate([np.empty(0, np.int64), *(piece.sales for piece in served)])
+    match = np.concatenate(
+        [
+            np.empty(0, np.int64),
+            *(np.where(p.match == ABSENT, ABSENT, p.match + first_row[id(p.rows)]) for p in served),
+        ]
+    )
+    order = np.argsort(at, kind="stable")
+    in_place = len(at) == sales and bool((at[order] == np.arange(sales)).all())
+    return (None if in_place else at[order]), match[order], rows
+
+
+def _unix_seconds(timestamps: pa.ChunkedArray) -> np.ndarray:
+    return np.asarray(timestamps.cast(pa.int64())) / 1e6

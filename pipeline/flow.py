@@ -1,0 +1,170 @@
+"""READ FIRST. One sale's journey, top to bottom.
+
+    Kafka topics ─► micro-batch ─► parse ─► enrich ─► facts ─► Parquet files ─► one Delta commit
+                                     │                            │
+                                     └─► rejects ─────────────────┘
+
+`SaleFlow.run` is the worker's part, in one pass over Arrow columns: message bytes in, finished files out. `one_batch`
+is the driver's part: it commits what the workers finished. Neither needs Spark to be understood, or tested.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import facts, source
+from pipeline.contracts import TableContract
+from pipeline.enrich import Dimension
+from pipeline.histogram import Histogram
+from pipeline.parse import Parser
+from pipeline.report import Offsets, Report
+from pipeline.settings import Worker
+from pipeline.warehouse.files import TableFiles
+from pipeline.warehouse.port import Batch, Warehouse
+
+
+@dataclass
+class SaleFlow:
+    """The worker's part of one micro-batch."""
+
+    parser_of: Callable[[str], Parser]  # by topic
+    sale_schema: pa.Schema  # all fields that any topic's sales have
+    dimensions: list[Dimension]
+    facts: TableFiles
+    rejects: TableFiles
+    limits: Worker
+    application: str
+    batch: int
+
+    def run(self, messages: Iterable[pa.RecordBatch]) -> Report:
+        report = Report(worker=os.getpid())
+        for dimension in self.dimensions:
+            dimension.begin_batch()
+        try:
+            for window in _timed(source.windows(messages, self.limits), report, "read"):
+                self._one_window(window, report)
+            with _phase(report, "write"):
+                report.facts, report.rejects = self.facts.close(), self.rejects.close()
+        except BaseException:
+            self.facts.abort()
+            self.rejects.abort()
+            raise
+        report.dimensions = {d.contract.name: d.report() for d in self.dimensions}
+        report.peak_bytes = _peak_bytes()
+        return report
+
+    def _one_window(self, messages: pa.Table, report: Report) -> None:
+        _count_messages(messages, report)
+
+        with _phase(report, "parse"):
+            sales, rejects = self._parse(messages)
+
+        with _phase(report, "enrich"):
+            for dimension in self.dimensions:
+                sales = dimension.enrich(sales)
+
+        with _phase(report, "write"):
+            self.facts.write(self._columns(self.facts.contract, sales))
+            self.rejects.write(self._columns(self.rejects.contract, rejects))
+
+        report.sales += len(sales)
+        for reason in rejects["reject.reason"].value_counts().to_pylist():
+            report.rejected[reason["values"]] = report.rejected.get(reason["values"], 0) + reason["counts"]
+
+    def _parse(self, messages: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Every message is either a sale or a reject, and keeps the offset it came from."""
+        sales, rejects = [self.sale_schema.empty_table()], []
+        for topic, of_topic in _by_topic(messages):
+            parsed = self.parser_of(topic).parse(of_topic["message.value"].chunk(0))
+            came_from = of_topic.drop_columns("message.value").take(pa.array(parsed.valid))
+            fields = parsed.sales.rename_columns([f"sale.{name}" for name in parsed.sales.column_names])
+            sales.append(_beside(came_from, fields))
+            why = pa.table({"reject.reason": parsed.reasons, "reject.detail": parsed.details})
+            rejects.append(_beside(of_topic.take(pa.array(parsed.rejected)), why))
+        return pa.concat_tables(sales, promote_options="default").combine_chunks(), pa.concat_tables(rejects)
+
+    def _columns(self, table: TableContract, rows: pa.Table) -> pa.Table:
+        return facts.to_columns(table, rows, self.application, self.batch)
+
+
+def one_batch(
+    batch: int,
+    workers: Callable[[], Report],
+    warehouse: Warehouse,
+    note: Mapping[str, Any],
+    published: Callable[[Report, float], None],
+) -> None:
+    """The driver's part of one micro-batch: one commit, however often the batch is tried."""
+    last = warehouse.last_batch()
+    if last is not None and batch <= last:
+        # A replay: the facts are there, and the master may have changed since. Nothing is computed again.
+        warehouse.finish(batch)
+        return
+    report = workers()
+    offsets = {place: [o.first, o.last, o.messages] for place, o in report.offsets.items()}
+    warehouse.commit(Batch(batch, report.facts, {warehouse.rejects: report.rejects}, {**note, "offsets": offsets}))
+    published(report, time.time())
+
+
+def _by_topic(messages: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    topics = pc.unique(messages["message.topic"]).to_pylist()
+    for topic in topics:
+        yield (
+            topic,
+            messages
+            if len(topics) == 1
+            else messages.filter(pc.equal(messages["message.topic"], topic)).combine_chunks(),
+        )
+
+
+def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
+    for name in right.column_names:
+        left = left.append_column(name, right[name])
+    return left
+
+
+def _count_messages(messages: pa.Table, report: Report) -> None:
+    """Count by topic and partition, and note how old each message is by now."""
+    keys = ["message.topic", "message.partition"]
+    measures = [("message.offset", "min"), ("message.offset", "max"), ("message.offset", "count")]
+    for row in messages.group_by(keys).aggregate(measures).to_pylist():
+        topic, count = row["message.topic"], row["message.offset_count"]
+        offsets = Offsets(row["message.offset_min"], row["message.offset_max"], count)
+        place = f"{topic}/{row['message.partition']}"
+        report += Report(topics={topic: count}, offsets={place: offsets}, finished=report.finished)
+    sent = np.asarray(messages["message.timestamp"].cast(pa.int64())) / 1e6
+    now = time.time()
+    report += Report(age=Histogram.of(now - sent), finished=now)
+
+
+def _timed(windows: Iterator[pa.Table], report: Report, name: str) -> Iterator[pa.Table]:
+    """The same windows; the time spent waiting for each counts as a phase."""
+    while True:
+        with _phase(report, name):
+            window = next(windows, None)
+        if window is None:
+            return
+        yield window
+
+
+@contextmanager
+def _phase(report: Report, name: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    report.phases[name] = report.phases.get(name, 0.0) + time.perf_counter() - began
+
+
+def _peak_bytes() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,78 @@
+"""Settings and contracts brought together and checked before anything runs. Small enough to travel to the workers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pipeline import facts
+from pipeline.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
+from pipeline.errors import BadContract
+from pipeline.settings import Settings
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the job is going to do."""
+
+    settings: Settings
+    default_topic: TopicContract
+    topics: dict[str, TopicContract]  # those that have a contract of their own
+    dimensions: dict[str, DimensionContract]
+    facts: TableContract
+    rejects: TableContract
+
+    def topic(self, name: str) -> TopicContract:
+        return self.topics.get(name, self.default_topic)
+
+    @property
+    def sale_schema(self) -> pa.Schema:
+        """All columns a sale has after parsing, whatever topic it came from."""
+        columns = {n: t for n, t in facts.message_columns().items() if n not in ("message.value", "message.date")}
+        for contract in (self.default_topic, *self.topics.values()):
+            columns |= {f"sale.{field.name}": field.type for field in contract.schema}
+        return pa.schema(list(columns.items()))
+
+
+def resolve(settings: Settings) -> Plan:
+    """The plan, or a `BadContract` that says what does not fit together."""
+    contracts = Contracts(settings.contracts.folder or None)
+    plan = Plan(
+        settings=settings,
+        default_topic=contracts.topic(settings.kafka.contract),
+        topics={topic: contracts.topic(name) for topic, name in settings.kafka.contracts.items()},
+        dimensions={name: contracts.dimension(name, d.contract) for name, d in settings.dimensions.items()},
+        facts=contracts.table(settings.warehouse.facts),
+        rejects=contracts.table(settings.warehouse.rejects),
+    )
+    _check(plan)
+    return plan
+
+
+def _check(plan: Plan) -> None:
+    sale: dict[str, pa.DataType] = {}
+    for contract in (plan.default_topic, *plan.topics.values()):
+        for field in contract.schema:
+            known = sale.setdefault(f"sale.{field.name}", field.type)
+            if known != field.type:
+                raise BadContract(
+                    f"topic contract {contract.name}: column {field.name} is {field.type}, but another topic's "
+                    f"contract says {known}. Give one of them another name with `x-column`."
+                )
+    available = sale | facts.message_columns() | facts.JOB
+    for name, dimension in plan.dimensions.items():
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in ("sale", "message", "job", "reject"):
+            raise BadContract(f"dimensions.{name}: a dimension's name must be a plain word such as product.")
+        for key in dimension.natural_key:
+            found = sale.get(f"sale.{key.field}")
+            if found != arrow_type(key.type, f"dimension {name}"):
+                fields = ", ".join(f"{n[5:]} ({t})" for n, t in sorted(sale.items()))
+                raise BadContract(
+                    f"dimension {name}: its natural key needs the sale's field {key.field} as {key.type}, "
+                    f"but it is {found or 'not there'}. The sale has: {fields}."
+                )
+        available |= {f"{name}.{field.name}": field.type for field in dimension.columns}
+    facts.check(plan.facts, available)
+    facts.check(plan.rejects, facts.message_columns() | facts.REJECT | facts.JOB)

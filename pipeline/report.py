@@ -1,0 +1,124 @@
+"""A task's answer to the driver: one small row with the files it finished and what it counted.
+
+The driver merges the answers of a batch and publishes them after the commit, so a retried task never counts twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from pipeline.histogram import Histogram
+from pipeline.joins.base import JoinStatistics
+from pipeline.warehouse.port import FileAction
+
+
+class DimensionReport(msgspec.Struct):
+    """What one dimension's join did for this batch."""
+
+    algorithm: str
+    counts: dict[str, float] = {}  # JoinStatistics, by its field names
+    reads: dict[str, dict[str, float]] = {}  # port.ReadCount by kind of read
+    seconds: float = 0.0  # in the join: offering, stepping, waiting for the master
+    memory: dict[str, int] = {}  # bytes in use by part, at the end
+    memory_limit: int = 0
+    queue_wait: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until admitted
+    processing: Histogram = msgspec.field(default_factory=Histogram)  # admitted until served
+
+    def __iadd__(self, other: DimensionReport) -> DimensionReport:
+        self.counts = _add(self.counts, other.counts)
+        self.reads = {
+            kind: _add(self.reads.get(kind, {}), other.reads.get(kind, {})) for kind in self.reads | other.reads
+        }
+        self.seconds += other.seconds
+        self.memory = _add(self.memory, other.memory)
+        self.memory_limit += other.memory_limit
+        self.queue_wait += other.queue_wait
+        self.processing += other.processing
+        return self
+
+
+class Offsets(msgspec.Struct):
+    """Which messages of one topic partition were read."""
+
+    first: int
+    last: int
+    messages: int
+
+
+class Report(msgspec.Struct):
+    """What a task, or after merging a whole batch, has done."""
+
+    facts: list[FileAction] = []
+    rejects: list[FileAction] = []
+    sales: int = 0
+    rejected: dict[str, int] = {}  # by reason
+    topics: dict[str, int] = {}  # messages by topic
+    offsets: dict[str, Offsets] = {}  # by "topic/partition"
+    dimensions: dict[str, DimensionReport] = {}
+    age: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until `finished`
+    finished: float = 0.0  # Unix time
+    phases: dict[str, float] = {}  # seconds of work by phase: read, parse, enrich, write
+    peak_bytes: int = 0  # the worker's largest resident set so far
+    worker: int = 0  # its process id
+
+    def __iadd__(self, other: Report) -> Report:
+        self.facts += other.facts
+        self.rejects += other.rejects
+        self.sales += other.sales
+        self.rejected = _add(self.rejected, other.rejected)
+        self.topics = _add(self.topics, other.topics)
+        self.phases = _add(self.phases, other.phases)
+        for name, dimension in other.dimensions.items():
+            if name in self.dimensions:
+                self.dimensions[name] += dimension
+            else:
+                self.dimensions[name] = dimension
+        for place, more in other.offsets.items():
+            known = self.offsets.get(place, more)
+            messages = more.messages + (known.messages if place in self.offsets else 0)
+            self.offsets[place] = Offsets(min(known.first, more.first), max(known.last, more.last), messages)
+        # Ages are compared at one moment: the later end of the two.
+        later = max(self.finished, other.finished)
+        self.age = self.age.shifted(later - self.finished) if self.age.count else self.age
+        self.age += other.age.shifted(later - other.finished)
+        self.finished = later
+        self.peak_bytes = max(self.peak_bytes, other.peak_bytes)
+        return self
+
+
+def encode(report: Report) -> bytes:
+    return _encoder.encode(report)
+
+
+def decode(answer: bytes) -> Report:
+    return _decoder.decode(answer)
+
+
+def since(now: JoinStatistics, before: dict[str, float]) -> dict[str, float]:
+    """What a join's counters gained."""
+    return {name: value - before.get(name, 0) for name, value in vars(now).items()}
+
+
+def _add(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in one | other}
+
+
+def _to_builtin(value: Any) -> Any:
+    if isinstance(value, Histogram):
+        return value.sparse()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be part of a report")
+
+
+def _from_builtin(kind: type, value: Any) -> Any:
+    if kind is Histogram:
+        return Histogram.from_sparse(**value)
+    raise TypeError(f"{kind.__name__} cannot be part of a report")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_to_builtin)
+_decoder = msgspec.json.Decoder(Report, dec_hook=_from_builtin)

@@ -1,0 +1,54 @@
+"""The Spark session: made here for `millrace run`, taken as given under spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pipeline.local import jars, java
+from pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def open_session(settings: Settings) -> SparkSession:
+    """A session with Kafka and Delta on board."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("JAVA_HOME", str(java.java_home()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    local = settings.spark.master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(settings.job.name)
+    submitted = "SPARK_ENV_LOADED" in os.environ  # set by spark-submit: master, memory and jars are its business
+    if not submitted:
+        builder = builder.master(settings.spark.master)
+        builder = builder.config("spark.driver.memory", f"{settings.spark.driver_memory >> 20}m")
+        builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars.fetch("spark")))
+        builder = builder.config("spark.ui.enabled", "false")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+    for name, value in {**_conf(settings), **settings.spark.conf}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _conf(settings: Settings) -> dict[str, str]:
+    return {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Delta rebuilds a table's state with 50 shuffle partitions otherwise: seconds for a small table.
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+        # One Arrow batch should reach the worker as one piece of a window, not as a thousand.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(min(settings.worker.window_sales, 32_768)),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.worker.window_bytes),
+        "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+        # Changing partitions between batches would scatter what the workers remember.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.redaction.regex": "(?i)secret|passwo?r?d|pwd|token|credential|jaas|access[.]?key",
+        "spark.python.worker.faulthandler.enabled": "true",
+        "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
+    }

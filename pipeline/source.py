@@ -1,0 +1,56 @@
+"""1 Kafka topics to raw messages: Spark plans the offsets, the worker sees windows of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pipeline.facts import MESSAGE
+from pipeline.settings import Kafka, Settings, Worker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_stream(spark: SparkSession, settings: Settings) -> DataFrame:
+    """The stream of raw messages, not yet one byte of it read."""
+    stream = spark.readStream.format("kafka").options(**_options(settings.kafka))
+    stream = stream.option("maxOffsetsPerTrigger", settings.job.max_offsets_per_trigger)
+    stream = stream.option("minPartitions", spark.sparkContext.defaultParallelism)
+    return stream.load().select(*MESSAGE.names)
+
+
+def _options(kafka: Kafka) -> dict[str, str]:
+    topics = {"subscribePattern": kafka.topic_pattern} if kafka.topic_pattern else {"subscribe": ",".join(kafka.topics)}
+    return {
+        "kafka.bootstrap.servers": kafka.bootstrap,
+        **topics,
+        "startingOffsets": kafka.starting_offsets,
+        "failOnDataLoss": "true",  # offsets that Kafka has already deleted are a loss: stop and say so
+        "kafka.max.partition.fetch.bytes": str(8 << 20),  # a window in a few fetches instead of hundreds
+        **{f"kafka.{name}": value for name, value in kafka.client.items()},
+    }
+
+
+def windows(batches: Iterable[pa.RecordBatch], limits: Worker) -> Iterator[pa.Table]:
+    """Messages in windows as large as the settings allow: the larger, the more sales share a look-up."""
+    held: list[pa.RecordBatch] = []
+    sales = size = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        if held and (sales + len(batch) > limits.window_sales or size + batch.nbytes > limits.window_bytes):
+            yield _window(held)
+            held, sales, size = [], 0, 0
+        held.append(batch)
+        sales += len(batch)
+        size += batch.nbytes
+    if held:
+        yield _window(held)
+
+
+def _window(batches: list[pa.RecordBatch]) -> pa.Table:
+    table = pa.Table.from_batches(batches).cast(MESSAGE)
+    return table.rename_columns([f"message.{name}" for name in table.column_names]).combine_chunks()
