@@ -42,7 +42,7 @@ class Dimension:
 
     def enrich(self, sales: pa.Table) -> pa.Table:
         """The sales with this dimension's columns: `product.surrogate_key`, `product.category`, …"""
-        key = keys.pack([sales[f"sale.{k.field}"] for k in self.contract.natural_key], self.contract.natural_key)
+        key = keys.pack([sales[f"sale.{k.field}"] for k in self.contract.natural_key])
         served = self._serve(key, _unix_seconds(sales["message.timestamp"]))
         order, match, rows = _by_sale(served, len(sales), self.join.master.schema)
         if order is not None:  # the master has a key more than once: one fact for each match

@@ -102,6 +102,7 @@ def one_batch(
     batch: int,
     workers: Callable[[], Report],
     warehouse: Warehouse,
+    rejects_table: str,
     note: Mapping[str, Any],
     published: Callable[[Report, float], None],
 ) -> None:
@@ -113,7 +114,7 @@ def one_batch(
         return
     report = workers()
     offsets = {place: [o.first, o.last, o.messages] for place, o in report.offsets.items()}
-    warehouse.commit(Batch(batch, report.facts, {warehouse.rejects: report.rejects}, {**note, "offsets": offsets}))
+    warehouse.commit(Batch(batch, report.facts, {rejects_table: report.rejects}, {**note, "offsets": offsets}))
     published(report, time.time())
 
 

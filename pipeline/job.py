@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 
 from pipeline import flow, source
-from pipeline.backlog import Backlog, end_offsets
 from pipeline.checkpoint import Checkpoint, guard
 from pipeline.enrich import on_workers
 from pipeline.errors import MillraceError
@@ -20,6 +19,7 @@ from pipeline.metrics import Metrics
 from pipeline.plan import Plan, resolve
 from pipeline.session import open_session
 from pipeline.settings import Settings
+from pipeline.topics import Topics, end_offsets
 from pipeline.warehouse import make_warehouse
 from pipeline.warehouse.port import Warehouse
 from pipeline.worker import work_of
@@ -43,6 +43,7 @@ def run(settings: Settings) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    Topics(settings.kafka).check()
     for contract in plan.dimensions.values():
         log.info("checking master table %s", contract.table)
         MySqlMaster(settings.master, contract).verify()
@@ -77,10 +78,10 @@ class Stream:
         query = self._start()
         self._metrics.ready()
         log.info("running: application %s, checkpoint %s", self._plan.settings.job.name, self._checkpoint.path)
-        backlog = Backlog(self._plan.settings.kafka)
+        topics = Topics(self._plan.settings.kafka)
         while query.isActive and not stop.wait(0.5):
             try:
-                self._metrics.backlog(backlog.behind(end_offsets(query.lastProgress)))
+                self._metrics.backlog(topics.backlog(end_offsets(query.lastProgress)))
             except KafkaException as error:
                 log.warning("backlog not known: %s", error)
         if query.isActive:
@@ -109,6 +110,7 @@ class Stream:
                 batch,
                 workers=lambda: on_workers(in_slots, work_of(self._plan, batch)),
                 warehouse=self._warehouse,
+                rejects_table=self._plan.rejects.name,
                 note={"checkpoint": self._checkpoint.id()},
                 published=self._metrics.published,
             )

@@ -20,7 +20,7 @@ from pipeline.plan import Plan
 from pipeline.report import Report
 from pipeline.settings import Dimension as DimensionSettings
 from pipeline.settings import MasterData
-from pipeline.warehouse.files import TableFiles
+from pipeline.warehouse.files import TableFiles, table_files
 
 FRONT_STAGE_SHARE = 0.5  # of a dimension's memory; the rest is for the sales in hand and the answers of the master
 
@@ -44,8 +44,7 @@ def _flow(plan: Plan, batch: int) -> SaleFlow:
         return Parser(plan.topic(topic), plan.settings.kafka.max_message_bytes)
 
     def files(table: TableContract) -> TableFiles:
-        where = plan.settings.warehouse
-        return TableFiles(f"{where.path}/{table.name}", table, where.storage_options, where.compression, attempt)
+        return table_files(plan.settings.warehouse, table, plan.settings.job.name, attempt)
 
     return SaleFlow(
         parser_of=parser_of,

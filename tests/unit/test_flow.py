@@ -75,6 +75,8 @@ def masters() -> Iterator[dict[str, MemoryMaster]]:
 
 
 def flow_into(folder: Path, masters: dict[str, MemoryMaster], *assignments: str) -> SaleFlow:
+    for table in ("facts", "rejects"):
+        (folder / table).mkdir(parents=True)
     settings = load(None, assignments, {})
     plan = resolve(settings)
     return SaleFlow(
@@ -124,7 +126,9 @@ def test_every_message_is_exactly_one_fact_or_one_reject_at_its_own_offset(tmp_p
 
 
 def test_two_topics_in_one_window_keep_their_names_and_offsets(tmp_path: Path, masters) -> None:
-    report = flow_into(tmp_path, masters).run([batch_of(sale(1)), batch_of(sale(2), sale(3), topic="more", first_offset=9)])
+    report = flow_into(tmp_path, masters).run(
+        [batch_of(sale(1)), batch_of(sale(2), sale(3), topic="more", first_offset=9)]
+    )
     assert {(r["topic"], r["offset"]) for r in rows(tmp_path / "facts")} == {("sales", 0), ("more", 9), ("more", 10)}
     assert report.topics == {"sales": 1, "more": 2}
     assert (report.offsets["more/0"].first, report.offsets["more/0"].last) == (9, 10)
@@ -175,8 +179,6 @@ def test_a_report_survives_the_way_to_the_driver_and_merges(tmp_path: Path, mast
 class RecordingWarehouse:
     """Stands where the Delta table stands, because which call is made is the subject."""
 
-    rejects = "sales_rejects"
-
     def __init__(self, last: int | None) -> None:
         self.last, self.calls = last, []
 
@@ -198,6 +200,6 @@ def test_a_batch_whose_facts_are_committed_is_finished_and_not_computed_again(la
         computed.append(True)
         return Report()
 
-    flow.one_batch(5, workers, warehouse, {}, lambda *report: published.append(report))
+    flow.one_batch(5, workers, warehouse, "sales_rejects", {}, lambda *report: published.append(report))
     assert warehouse.calls == calls
     assert bool(computed) == bool(published) == (calls[0][0] == "commit")

@@ -1,0 +1,57 @@
+"""What the driver asks the broker itself: do the topics exist, and how many messages wait in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from pipeline.errors import BadSetting
+from pipeline.settings import Kafka
+
+_ANSWER_WITHIN = 15.0  # seconds
+
+
+class Topics:
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap, **kafka.client})
+
+    def check(self) -> None:
+        """Refuse topics that are not there: Spark would fail later, and less clearly."""
+        try:
+            known = set(self._admin.list_topics(timeout=_ANSWER_WITHIN).topics)
+        except KafkaException as error:
+            raise BadSetting(
+                f"no Kafka broker answers at kafka.bootstrap = {self._kafka.bootstrap} within {_ANSWER_WITHIN:g} s "
+                f"({error.args[0].str()}). Start one, or give the address of one."
+            ) from error
+        if self._kafka.topic_pattern:
+            return  # a pattern may wait for its first topic
+        if missing := sorted(set(self._kafka.topics) - known):
+            raise BadSetting(
+                f"kafka.topics names {', '.join(missing)}, but {self._kafka.bootstrap} has no such topic. "
+                f"It has: {', '.join(sorted(t for t in known if not re.match('__', t))) or 'none'}. Create it first."
+            )
+
+    def backlog(self, committed: dict[str, dict[str, int]]) -> dict[str, int]:
+        """Messages by topic behind the offsets the last batch ended at. Spark commits no consumer-group offsets."""
+        wanted = {TopicPartition(t, int(p)): OffsetSpec.latest() for t, ps in committed.items() for p in ps}
+        waiting: Counter[str] = Counter()
+        for place, future in self._admin.list_offsets(wanted).items() if wanted else ():
+            done = committed[place.topic][str(place.partition)]
+            waiting[place.topic] += max(0, future.result(timeout=_ANSWER_WITHIN).offset - done)
+        return dict(waiting)
+
+
+def end_offsets(progress: Any) -> dict[str, dict[str, int]]:
+    """Where a query's last finished batch ended, out of Spark's progress report."""
+    sources = progress["sources"] if progress else []
+    end = sources[0]["endOffset"] if sources else None
+    if not end:
+        return {}
+    return dict(json.loads(end)) if isinstance(end, str) else dict(end)
