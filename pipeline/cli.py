@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipeline.errors import BadSetting, MillraceError
+
+if TYPE_CHECKING:
+    from pipeline.generate.report import Report
 
 app = typer.Typer(
     name="millrace",
@@ -70,7 +73,9 @@ def seed(
     from pipeline.generate.seed import seed as fill
     from pipeline.local.stack import Stack
 
-    fill(Stack(folder).database.connect("owner"), Sizes(products, customers, stores), replace=replace)
+    with Stack(folder).database.connect("owner") as connection:
+        for table in fill(connection, Sizes(products, customers, stores), replace=replace):
+            print(f"{table.table}: {table.rows:,} rows in {table.seconds:.1f} s")
 
 
 @app.command()
@@ -100,13 +105,14 @@ def generate(
     from pipeline import settings
     from pipeline.generate import run as generating
     from pipeline.generate.keys import Sizes
+    from pipeline.generate.send import SendFailed
     from pipeline.generate.workload import Workload
 
     kafka = settings.load(config, set_ or ()).kafka
     workload = Workload(
         topics=_weights(topic or list(kafka.topics)),
         sizes=Sizes(products, customers, stores),
-        skew=skew if "/" in skew else _number("--skew", skew),
+        skew=skew,
         malformed=malformed,
         unknown=unknown,
         null_keys=null_keys,
@@ -115,19 +121,29 @@ def generate(
         seed=seed,
         first_sale=first_sale,
     )
-    sent = generating.generate(
-        bootstrap=kafka.bootstrap,
-        client=kafka.client,
-        workload=workload,
-        messages=messages,
-        seconds=seconds,
-        rate=rate,
-        bursty=bursty,
-        partitions=partitions,
-    )
-    if report:
-        sent.write(report)
-    print(sent.to_json())
+    try:
+        sent = generating.generate(
+            bootstrap=kafka.bootstrap,
+            client=kafka.client,
+            workload=workload,
+            messages=messages,
+            seconds=seconds,
+            rate=rate,
+            bursty=bursty,
+            partitions=partitions,
+        )
+    except SendFailed as error:
+        # What did arrive is still told, so that it can be reconciled.
+        _tell(error.report, report)
+        raise
+    _tell(sent, report)
+
+
+def _tell(sent: Report | None, file: Path | None) -> None:
+    if sent is not None:
+        if file:
+            sent.write(file)
+        print(sent.to_json())
 
 
 @app.command()

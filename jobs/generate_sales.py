@@ -1,0 +1,9 @@
+"""python jobs/generate_sales.py [OPTIONS]: the same as `millrace generate`."""
+
+import sys
+
+from pipeline.cli import main
+
+if __name__ == "__main__":
+    sys.argv = ["millrace", "generate", *sys.argv[1:]]
+    main()

@@ -1,0 +1,1 @@
+"""Sales to send and master tables to seed: `generate(...)` and `seed(...)`."""
