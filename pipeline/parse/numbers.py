@@ -1,0 +1,110 @@
+"""Integers, doubles and booleans.
+
+An integer is written as one: `1.0` and `1e2` are wrong types for it, as are `"5"` and `true`. `-0` is 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.contracts import Field
+from pipeline.parse.kinds import Column, Kind
+from pipeline.parse.reasons import OUT_OF_RANGE, WRONG_TYPE, Number
+from pipeline.parse.rules import NUMBER_KEYWORDS, WholeNumbers, allowed_values, require
+
+_INTEGER = re.compile(r"-?[0-9]+")  # the JSON reader has already refused leading zeros
+_LONGEST = 20  # characters of the longest int64
+
+
+class Integer(Kind):
+    def __init__(self, field: Field) -> None:
+        super().__init__(field)
+        half = 1 << field.type.bit_width - 1
+        self._allowed = allowed = WholeNumbers.of(field, -half, half - 1)
+        step = allowed.step if allowed.step > 1 else None
+        self.wire = Annotated[int, msgspec.Meta(ge=allowed.lowest, le=allowed.highest, multiple_of=step)]
+        self.needs = f"an integer from {allowed.lowest} to {allowed.highest}"
+        self.needs += f", a multiple of {step}" if step else ""
+        if allowed.among is not None:
+            self.needs += f", one of {', '.join(map(str, sorted(allowed.among)))}"
+            self._among = pa.array(sorted(n for n in allowed.among if -half <= n < half), field.type)
+
+    def column(self, given: list[Any]) -> Column:
+        values = pa.array(given, self.field.type)
+        if self._allowed.among is None:
+            return Column(values, None)
+        sure = pc.or_(pc.is_in(values, self._among), pc.is_null(values))
+        return Column(values, sure.to_numpy(zero_copy_only=False))
+
+    def value(self, given: Any) -> int:
+        if type(given) is not Number or not _INTEGER.fullmatch(given):
+            raise self.reject(WRONG_TYPE, given, "is not written as an integer")
+        if len(given) > _LONGEST or not self._allowed.allow(int(given)):
+            raise self.reject(OUT_OF_RANGE, given, "is not allowed")
+        return int(given)
+
+
+class Double(Kind):
+    wire = float
+    needs = "a number within the contract's rules and a double's range"
+
+    def __init__(self, field: Field) -> None:
+        super().__init__(field)
+        require(field, ("number",), NUMBER_KEYWORDS)
+        self._least = float(field.rules.get("minimum", -math.inf))
+        self._most = float(field.rules.get("maximum", math.inf))
+        self._above = float(field.rules.get("exclusiveMinimum", -math.inf))
+        self._below = float(field.rules.get("exclusiveMaximum", math.inf))
+        self._step = Fraction(str(field.rules["multipleOf"])) if "multipleOf" in field.rules else None
+        among = allowed_values(field)
+        self._among = None if among is None else {float(v) for v in among if v is not None}
+
+    def column(self, given: list[Any]) -> Column:
+        values = pc.add(pa.array(given, pa.float64()), 0.0)  # -0.0 becomes 0.0
+        numbers = values.to_numpy(zero_copy_only=False)  # a null is NaN
+        plain = self._step is None and self._among is None
+        return Column(values, np.isnan(numbers) | (self._within(numbers) & plain))
+
+    def value(self, given: Any) -> float:
+        if type(given) is not Number:
+            raise self.reject(WRONG_TYPE, given, "is not a number")
+        number = float(given) + 0.0
+        if not (math.isfinite(number) and self._within(number) and self._listed(number)):
+            raise self.reject(OUT_OF_RANGE, given, "is not allowed")
+        return number
+
+    def _within(self, numbers: Any) -> Any:
+        """For one number or an array of them."""
+        closed = (numbers >= self._least) & (numbers <= self._most)
+        return closed & (numbers > self._above) & (numbers < self._below)
+
+    def _listed(self, number: float) -> bool:
+        if self._among is not None and number not in self._among:
+            return False
+        # Judged by the shortest text of the double, so that 0.3 is a multiple of 0.1.
+        return self._step is None or (Fraction(repr(number)) / self._step).denominator == 1
+
+
+class Boolean(Kind):
+    wire = bool
+    needs = "true or false"
+
+    def __init__(self, field: Field) -> None:
+        super().__init__(field)
+        require(field, ("boolean",), ())
+
+    def column(self, given: list[Any]) -> Column:
+        return Column(pa.array(given, pa.bool_()), None)
+
+    def value(self, given: Any) -> bool:
+        if given is not True and given is not False:
+            raise self.reject(WRONG_TYPE, given, "is not a boolean")
+        return bool(given)

@@ -1,0 +1,94 @@
+"""The strict path: one message, judged exactly, with the reason if it is no sale."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pipeline.contracts import TopicContract
+from pipeline.parse import reasons
+from pipeline.parse.kinds import Kind
+from pipeline.parse.reasons import Members, Number, Reject, shown
+
+MAX_DEPTH = 64  # levels of arrays and objects; far below what Python's own readers can bear
+_WHITESPACE = " \t\r\n"
+
+
+def _no_number(literal: str) -> NoReturn:
+    raise Reject(reasons.NOT_JSON, f"{literal} is not JSON; numbers are finite.")
+
+
+_READER = json.JSONDecoder(object_pairs_hook=Members, parse_int=Number, parse_float=Number, parse_constant=_no_number)
+
+
+class Judge:
+    """Decides alone what a valid message is; the fast path only ever anticipates its yes."""
+
+    def __init__(self, contract: TopicContract, kinds: list[Kind]) -> None:
+        self._kinds = kinds
+        self._names = {field.name for field in contract.fields}
+
+    def sale(self, message: bytes) -> list[Any]:
+        """The message's values in the order of the contract's columns; raises `Reject`."""
+        members = _members(_text(message))
+        given = dict(members)
+        if len(given) < len(members):
+            self._refuse_duplicates(members)
+        return [self._value(kind, given) for kind in self._kinds]
+
+    def _value(self, kind: Kind, given: dict[str, Any]) -> Any:
+        field = kind.field
+        if field.name not in given:
+            if field.required:
+                raise Reject(reasons.MISSING_FIELD, f"{field.name}: missing; needed: {kind.needs}.")
+            return None
+        value = given[field.name]
+        if value is None:
+            if not field.nullable:
+                raise kind.reject(reasons.WRONG_TYPE, None, "is not allowed")
+            return None
+        return kind.value(value)
+
+    def _refuse_duplicates(self, members: Members) -> None:
+        for name, times in Counter(name for name, _ in members).items():
+            if times > 1 and name in self._names:
+                raise Reject(reasons.DUPLICATE_FIELD, f"{name}: given {times} times; needed: once.")
+
+
+def _text(message: bytes) -> str:
+    try:
+        text = message.decode("utf-8")
+    except UnicodeDecodeError as error:
+        detail = f"byte {error.start} (0x{message[error.start]:02x}) is not UTF-8: {error.reason}."
+        raise Reject(reasons.NOT_UTF8, detail) from None
+    if text.startswith("\ufeff"):
+        raise Reject(reasons.NOT_JSON, "the message begins with a byte order mark; needed: the JSON object alone.")
+    if text.count("[") + text.count("{") > MAX_DEPTH and (depth := _depth(text)) > MAX_DEPTH:
+        raise Reject(reasons.TOO_DEEP, f"arrays and objects are nested {depth} levels deep; allowed: {MAX_DEPTH}.")
+    return text
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets outside of strings are nested."""
+    outside = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
+    characters = np.frombuffer(outside.encode("utf-8"), np.uint8)
+    opened = np.isin(characters, tuple(b"[{")).astype(np.int64)
+    closed = np.isin(characters, tuple(b"]}"))
+    return int((opened - closed).cumsum().max(initial=0))
+
+
+def _members(text: str) -> Members:
+    try:
+        document = _READER.decode(text)
+    except json.JSONDecodeError as error:
+        if not text.strip(_WHITESPACE):
+            raise Reject(reasons.EMPTY, "the message holds nothing but white space.") from None
+        raise Reject(reasons.NOT_JSON, f"at character {error.pos}: {error.msg}.") from None
+    except RecursionError:
+        raise Reject(reasons.TOO_DEEP, f"nested too deep; allowed: {MAX_DEPTH} levels.") from None
+    if not isinstance(document, Members):
+        raise Reject(reasons.NOT_AN_OBJECT, f"the message is {shown(document)}; needed: one JSON object.")
+    return document
