@@ -88,7 +88,7 @@ class Dimension:
             },
             seconds=self._seconds,
             memory=self.join.memory_used(),
-            memory_limit=self.join.memory,
+            memory_limit=int(self.join.memory),
             queue_wait=self._queue_wait,
             processing=self._processing,
         )

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from pipeline.errors import BadSetting
 from pipeline.local import jars, java
 from pipeline.settings import Settings
 
@@ -32,7 +33,22 @@ def open_session(settings: Settings) -> SparkSession:
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     for name, value in {**_conf(settings), **settings.spark.conf}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    _check_conf(spark)
+    return spark
+
+
+def _check_conf(spark: SparkSession) -> None:
+    """Spark reads its SQL settings late and then names the wrong one only in the innermost cause."""
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    try:
+        spark._jsparkSession.sessionState()
+    except CapturedException as error:
+        cause = error._origin
+        while cause is not None and cause.getCause() is not None:
+            cause = cause.getCause()
+        raise BadSetting(f"Spark refuses its settings: {cause.getMessage() if cause else error}") from error
 
 
 def _conf(settings: Settings) -> dict[str, str]:
@@ -44,7 +60,7 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # One Arrow batch should reach the worker as one piece of a window, not as a thousand.
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(min(settings.worker.window_sales, 32_768)),
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.worker.window_bytes),
+        "spark.sql.execution.arrow.maxBytesPerBatch": f"{int(settings.worker.window_bytes)}b",
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
         # Changing partitions between batches would scatter what the workers remember.
         "spark.sql.adaptive.enabled": "false",

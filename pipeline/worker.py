@@ -31,9 +31,21 @@ def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Repo
     """The work of one task: what is sent to the workers is the plan, never an open connection or a warm cache."""
 
     def work(messages: Iterator[pa.RecordBatch]) -> Report:
-        return _flow(plan, batch).run(messages)
+        try:
+            return _flow(plan, batch).run(messages)
+        except BaseException:
+            # Sales of this attempt may still wait in the joins; the next attempt must not meet them.
+            forget()
+            raise
 
     return work
+
+
+def forget() -> None:
+    """Drop all soft state."""
+    for dimension in _dimensions.values():
+        dimension.join.master.close()
+    _dimensions.clear()
 
 
 def _flow(plan: Plan, batch: int) -> SaleFlow:

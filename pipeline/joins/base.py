@@ -27,6 +27,8 @@ from pipeline.master.port import Master
 Positions = npt.NDArray[np.int64]
 Clock = Callable[[], float]
 
+_LEAST_SALE_BYTES = 96  # no join holds a sale in less, what it makes on the way counted
+
 ABSENT = -1  # in `Served.match`: proved not to be in R, or the sale's key was null
 
 
@@ -70,6 +72,9 @@ class Join(ABC):
 
         `positions` ascend, within a call and from call to call, until nothing is pending.
         """
+        # To look at more sales than could be taken would cost memory that the budget does not have.
+        most = max(1, self.memory // _LEAST_SALE_BYTES)
+        positions, keys = positions[:most], keys.slice(0, most)
         known = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
         nulls = len(keys) - len(known)
         if not nulls:

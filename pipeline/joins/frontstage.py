@@ -172,6 +172,8 @@ class FrontStage(Join):
         if len(score) <= capacity:
             self._threshold = np.float32(0)
             return np.arange(len(score))
+        if not capacity:  # not one row of this width fits
+            return np.empty(0, np.int64)
         lowest = len(score) - capacity
         order = np.argpartition(score, lowest)
         self._threshold = score[order[lowest]] * _AGING

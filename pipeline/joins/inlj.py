@@ -12,7 +12,9 @@ from pipeline.joins.base import Join, Positions, Served, match
 from pipeline.master.port import Master
 
 _SALE_BYTES = 8 + 4 + 8  # position, code of its key, place in the order of codes: kept per sale
-_KEY_BYTES = 8 + 8  # an offset here and an entry in the encoder's hash table: per sale in the worst case
+# A place in the order of keys, and the encoder's hash table: it grows fourfold at half full, so that right after it a
+# key takes ten slots of 24 bytes, the old table's included. Per sale, since all keys may differ.
+_KEY_BYTES = 8 + 240
 
 
 class IndexNestedLoopJoin(Join):
@@ -22,8 +24,9 @@ class IndexNestedLoopJoin(Join):
         one look-up.
 
     Memory
-        M = h * (v_S + v_key) + b * v_R, with h sales in hand, b keys a query. Half of M goes to each term at most; b
-        also has a ceiling of its own, since longer queries stop gaining.
+        M = h * (v_S + v_key) + 2 * b * v_R, with h sales in hand, b keys a query, and room for rows twice as wide as
+        the mean. At most half of M goes to the second term, whose b has a ceiling of its own, since longer queries
+        stop gaining; the sales get the rest.
 
     Departures from the paper
         hybridjoin-2011 (section 3) asks for one sale at a time: that is `batch=1`, without sharing: a key that
@@ -52,7 +55,7 @@ class IndexNestedLoopJoin(Join):
         row_bytes = max(1.0, master.statistics().row_bytes)
         self._require(int(4 * row_bytes) + 4_096, "one sale and its master row")
         self.batch = max(1, min(batch, int(memory / 2 / (2 * row_bytes))))
-        self._sales_memory = memory // 2
+        self._sales_memory = memory - int(2 * row_bytes * self.batch)
         self._answer_bytes = 0
         self._forget()
 

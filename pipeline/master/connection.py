@@ -1,0 +1,205 @@
+"""One read-only session with the master database: opened late, mended when broken, patient with what passes."""
+
+from __future__ import annotations
+
+import os
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pipeline.errors import BadSetting, MasterReadFailed
+from pipeline.master import drivers
+from pipeline.master.drivers import Address, Driver, Row
+from pipeline.master.port import ReadCount
+from pipeline.settings import MasterData
+
+_FIRST_DELAY = 0.05  # seconds before the second attempt; doubles from there
+_LONGEST_DELAY = 5.0
+_IDLE = 30.0  # a connection unused for longer may have been cut by a firewall without a word: open a new one
+
+# Errors of the server or the connection that pass by themselves. Any other number needs a person.
+_PASSING = frozenset(
+    [
+        *(1020, 1205, 1213, 1412, 1615),  # record changed, lock wait, deadlock, table changed under us
+        *(1037, 1038, 1041, 1135, 1021),  # out of memory, threads, disk
+        *(1040, 1129, 1203, 1226),  # too many connections, host blocked after errors, user's limits
+        *(1053, 1077, 1079, 1927, 3168, 3169, 4031),  # server stopping or not yet ready, session ended
+        *(1152, 1158, 1159, 1160, 1161),  # network errors seen by the server
+        *(1317, 1969, 3024),  # query interrupted, statement took too long
+        *(2002, 2003, 2006, 2013, 2014, 2055),  # cannot connect, server gone, connection lost or out of step
+    ]
+)
+
+# The connection's database is somebody else's production: we only read, one statement at a time on a fresh snapshot.
+_EVERY_SESSION = (
+    "SET NAMES utf8mb4",
+    "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = ''",
+    "SET SESSION TRANSACTION READ ONLY",
+)
+# Long IN lists must stay ranges over the index: no limit on their memory (MySQL), no rewriting as a join (MariaDB). The
+# server gives up a statement when we do. Each server knows some of these, and older ones fewer.
+_IF_KNOWN = (
+    "range_optimizer_max_mem_size = 0",
+    "information_schema_stats_expiry = 0",
+    "max_execution_time = {milliseconds}",
+    "in_predicate_conversion_threshold = 0",
+    "optimizer_max_sel_arg_weight = 0",
+    "max_statement_time = {seconds}",
+)
+_UNKNOWN_VARIABLE = 1193
+
+
+class Connection:
+    """Runs statements, each until it succeeds or `settings.retry_for` is over. Every statement must be a read."""
+
+    def __init__(
+        self,
+        settings: MasterData,
+        connect: Callable[[Address], Driver] = drivers.connect,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.largest_statement = 1 << 20  # bytes; the server's own limit, once connected
+        self._settings = settings
+        self._connect = connect
+        self._clock = clock
+        self._sleep = sleep
+        self._driver: Driver | None = None
+        self._owner = 0  # the process that opened the driver
+        self._used_at = 0.0
+
+    def query(self, sql: str, purpose: str, count: ReadCount) -> Sequence[Row]:
+        """The rows of a statement. `purpose` says in an error what it was for; `count` takes attempts that fail."""
+        started = self._clock()
+        deadline = started + self._settings.retry_for
+        for attempt, delay in enumerate(_delays(), start=1):
+            try:
+                return self._attempt(sql)
+            except Exception as error:  # the drivers' errors share no base; none is swallowed
+                count.failures += 1
+                waited = self._clock() - started
+                if not is_passing(error):
+                    raise MasterReadFailed(f"{self._where(purpose)}: {error}. {_REMEDY}") from error
+                if self._clock() >= deadline:
+                    raise MasterReadFailed(
+                        f"{self._where(purpose)} {attempt} times in {waited:.1f} s, then gave up. Last error: {error}. "
+                        f"Bring the server back, or raise master.retry_for (now {self._settings.retry_for})."
+                    ) from error
+                self._sleep(min(delay, max(0.0, deadline - self._clock())))
+        raise AssertionError("the delays never end")
+
+    def close(self) -> None:
+        driver, self._driver = self._driver, None
+        if driver is not None and self._owner == os.getpid():
+            with suppress(Exception):  # the other side may be gone; nothing is lost by not saying good-bye
+                driver.close()
+        elif driver is not None:
+            # Inherited by a fork: closing it here would end the parent's session and disturb its event loop.
+            _INHERITED.append(driver)
+
+    def _attempt(self, sql: str) -> Sequence[Row]:
+        idle = self._clock() - self._used_at
+        if self._driver is not None and (self._owner != os.getpid() or idle > _IDLE):
+            self.close()
+        if self._driver is None:
+            self._open()
+        assert self._driver is not None
+        try:
+            rows = self._driver.query(sql)
+        except BaseException:  # an interrupt too leaves half an answer in the connection
+            self.close()
+            raise
+        self._used_at = self._clock()
+        return rows
+
+    def _open(self) -> None:
+        self._owner = os.getpid()
+        driver = self._connect(self._address())
+        try:
+            for statement in _EVERY_SESSION:
+                driver.query(statement)
+            for variable in _IF_KNOWN:
+                _set_if_known(driver, variable, self._settings.read_timeout)
+            [(largest,)] = driver.query("SELECT @@max_allowed_packet")
+        except BaseException:
+            with suppress(Exception):
+                driver.close()
+            raise
+        self.largest_statement = int(largest or 0) - 1024  # the packet's own header, generously
+        self._driver = driver
+
+    def _address(self) -> Address:
+        settings = self._settings
+        return Address(
+            host=settings.host,
+            port=settings.port,
+            user=settings.user,
+            password=_password(settings),
+            database=settings.database,
+            tls=_tls(settings),
+            connect_timeout=settings.connect_timeout,
+            read_timeout=settings.read_timeout,
+        )
+
+    def _where(self, purpose: str) -> str:
+        s = self._settings
+        return f"{purpose} failed on {s.user}@{s.host}:{s.port}/{s.database}"
+
+
+_REMEDY = "This does not pass by itself: check master.user, its password and grants, and the dimension's contract."
+_INHERITED: list[Driver] = []  # kept, so that no finaliser runs
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether a failed attempt may succeed later without anybody's help."""
+    if isinstance(error, BadSetting):
+        return False
+    causes = [error, error.__cause__, getattr(error, "original_exception", None)]
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return False
+    number = error.args[0] if error.args else None
+    if isinstance(number, int) and number and not isinstance(error, OSError):
+        return number in _PASSING
+    # No number of the server's: the drivers' words for a broken connection.
+    return isinstance(error, (OSError, TimeoutError, EOFError)) or type(error).__name__ in (
+        "TimeoutError",
+        "InterfaceError",
+        "InternalError",
+    )
+
+
+def _set_if_known(driver: Driver, variable: str, timeout: float) -> None:
+    try:
+        driver.query("SET SESSION " + variable.format(seconds=float(timeout), milliseconds=round(timeout * 1000)))
+    except Exception as error:
+        if error.args[:1] != (_UNKNOWN_VARIABLE,):
+            raise
+
+
+def _delays() -> Iterator[float]:
+    """Twice as long each time, and not in step with the other workers."""
+    delay = _FIRST_DELAY
+    while True:
+        yield delay * random.uniform(0.5, 1.0)
+        delay = min(2 * delay, _LONGEST_DELAY)
+
+
+def _password(settings: MasterData) -> str:
+    if not settings.password_file:
+        return str(settings.password)
+    try:
+        return Path(settings.password_file).read_text("utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        raise BadSetting(f"master.password_file = {settings.password_file} cannot be read: {error}.") from error
+
+
+def _tls(settings: MasterData) -> ssl.SSLContext | None:
+    if not settings.tls_ca:
+        return None
+    try:
+        return ssl.create_default_context(cafile=settings.tls_ca)
+    except (OSError, ssl.SSLError) as error:
+        raise BadSetting(f"master.tls_ca = {settings.tls_ca} is no readable file of certificates: {error}.") from error

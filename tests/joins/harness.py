@@ -1,0 +1,126 @@
+"""Drives any join as the job does, and knows the right answer from a database engine that has never heard of joins."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.errors import BudgetTooSmall
+from pipeline.joins import JOINS
+from pipeline.joins.base import ABSENT, Join, Served
+from pipeline.joins.frontstage import FrontStage
+from pipeline.master.port import Master
+
+_FRONT_STAGE_LEAST = 16_384  # what a front stage needs beside the join behind it
+_STEPS_WITHOUT_RESULT = 10_000  # more of them in a row are taken for a join that loops for ever
+
+Answer = Counter[tuple[object, ...]]  # (position, surrogate key, updated at, attributes...) as a multiset
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One join of the registry, alone or behind the front stage."""
+
+    name: str
+    behind_front_stage: bool
+
+    def build(self, master: Master, memory: int, **settings: object) -> Join:
+        make: Callable[..., Join] = JOINS[self.name]
+        if not self.behind_front_stage:
+            return make(master, memory)
+        least = smallest_memory(Variant(self.name, behind_front_stage=False), master)
+        spare = max(0, memory - least - _FRONT_STAGE_LEAST)
+        return FrontStage(make(master, least + spare // 2), memory, **settings)
+
+    def __str__(self) -> str:
+        return f"front stage + {self.name}" if self.behind_front_stage else self.name
+
+
+VARIANTS = [Variant(name, behind) for name in JOINS for behind in (False, True)]
+
+
+def smallest_memory(variant: Variant, master: Master) -> int:
+    """The least memory the join accepts, by the number in its own refusal."""
+    with pytest.raises(BudgetTooSmall) as refused:
+        variant.build(master, 1)
+    number = re.search(r"at least ([\d,]+) bytes", str(refused.value))
+    assert number, f"the refusal does not say what is needed: {refused.value}"
+    return int(number[1].replace(",", ""))
+
+
+def drive(join: Join, keys: pa.Array, cuts: Iterable[int] = ()) -> list[Served]:
+    """Offer the sales and step until all have come back, in micro-batches that end at `cuts`."""
+    served: list[Served] = []
+    borders = [0, *sorted(cuts), len(keys)]
+    for first, last in itertools.pairwise(borders):
+        served += _micro_batch(join, np.arange(first, last, dtype=np.int64), keys.slice(first, last - first))
+        assert join.pending == 0
+    assert sum(len(piece.sales) for piece in join.step()) == 0, "a join served sales nobody offered"
+    return served
+
+
+def _micro_batch(join: Join, positions: np.ndarray, keys: pa.Array) -> list[Served]:
+    served: list[Served] = []
+    offered = idle = 0
+    while offered < len(keys) or join.pending:
+        if offered < len(keys):
+            taken = join.offer(positions[offered:], keys.slice(offered))
+            assert 0 <= taken <= len(keys) - offered
+            offered += taken
+            join.check()
+        waiting = join.pending
+        pieces = join.step(drain=offered == len(keys))
+        join.check()
+        assert join.pending == waiting - sum(len(set(piece.sales.tolist())) for piece in pieces)
+        idle = 0 if pieces else idle + 1
+        assert idle < _STEPS_WITHOUT_RESULT, "the join loops without serving anything"
+        served += pieces
+    return served
+
+
+def answer(served: Iterable[Served]) -> Answer:
+    """What a join served, in the oracle's form."""
+    found: Answer = Counter()
+    for piece in served:
+        assert len(piece.sales) == len(piece.match)
+        rows = _without_time_zone(piece.rows.drop_columns(["key"])).take(
+            pa.array(piece.match, mask=piece.match == ABSENT)
+        )
+        found.update(zip(piece.sales.tolist(), *(column.to_pylist() for column in rows.columns), strict=True))
+    return found
+
+
+def oracle(keys: pa.Array, master: pa.Table) -> Answer:
+    """A left join in SQL."""
+    sales = pa.table({"position": np.arange(len(keys)), "key": keys})
+    columns = ", ".join(f'master."{name}"' for name in master.column_names if name != "key")
+    with _engine().cursor() as engine:
+        engine.register("master", _without_time_zone(master))
+        engine.register("sales", sales)
+        engine.execute(f"SELECT position, {columns} FROM sales LEFT JOIN master ON sales.key = master.key")
+        return Counter(engine.fetchall())
+
+
+@cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    """One engine for the run: to open one takes longer than any query here."""
+    atexit.register(_engine.cache_clear)
+    return duckdb.connect(config={"threads": 1})
+
+
+def _without_time_zone(rows: pa.Table) -> pa.Table:
+    """Moments as numbers of microseconds: the engine would need an extension to speak of time zones."""
+    moments = [(i, field.name) for i, field in enumerate(rows.schema) if pa.types.is_timestamp(field.type)]
+    for i, name in moments:
+        rows = rows.set_column(i, name, rows[name].cast(pa.int64()))
+    return rows

@@ -1,0 +1,150 @@
+"""What every join of the registry promises, alone and behind the front stage."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from pipeline.errors import BudgetTooSmall, MasterReadFailed
+from pipeline.master.memory import MemoryMaster
+from tests.joins.harness import VARIANTS, answer, drive, oracle, smallest_memory
+from tests.joins.workloads import Workload, as_keys, master_table, thousands, workloads
+
+pytestmark = pytest.mark.parametrize("variant", VARIANTS, ids=str)
+thoroughly = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+briefly = settings(thoroughly, max_examples=15)
+
+
+@thoroughly
+@given(workload=workloads())
+def test_every_sale_is_served_exactly_as_sql_says(variant, workload: Workload):
+    master = MemoryMaster(workload.master)
+    join = variant.build(master, smallest_memory(variant, master) + workload.spare)
+    assert answer(drive(join, workload.keys, workload.cuts)) == oracle(workload.keys, workload.master)
+
+
+@briefly
+@given(workload=workloads())
+def test_a_join_remembers_nothing_of_the_stream_when_a_batch_is_over(variant, workload: Workload):
+    master = MemoryMaster(workload.master)
+    join = variant.build(master, smallest_memory(variant, master) + workload.spare)
+    wanted = oracle(workload.keys, workload.master)
+    for _ in range(3):
+        assert answer(drive(join, workload.keys)) == wanted
+
+
+@briefly
+@given(workload=workloads())
+def test_the_statistics_add_up(variant, workload: Workload):
+    master = MemoryMaster(workload.master)
+    join = variant.build(master, smallest_memory(variant, master) + workload.spare)
+    wanted = oracle(workload.keys, workload.master)
+    drive(join, workload.keys, workload.cuts)
+    counted = join.statistics
+    assert counted.offered == len(workload.keys)
+    assert counted.null_keys == workload.keys.null_count
+    assert counted.matched == sum(1 for position, surrogate, *_ in wanted if surrogate is not None)
+    assert counted.matched + counted.unmatched == len(workload.keys)
+    assert counted.hits + counted.misses == len(workload.keys) - workload.keys.null_count
+
+
+@briefly
+@given(workload=workloads())
+def test_a_failed_read_is_an_error_and_the_repeated_batch_loses_nothing(variant, workload: Workload):
+    memory = smallest_memory(variant, MemoryMaster(workload.master)) + workload.spare
+    undisturbed = MemoryMaster(workload.master)
+    drive(variant.build(undisturbed, memory), workload.keys)
+    reads = sum(count.queries for count in undisturbed.reads.by_kind.values())
+    wanted = oracle(workload.keys, workload.master)
+    for fail_on in {1, 2, (reads + 1) // 2, reads} - {0}:
+        if fail_on > reads:
+            continue
+        master = MemoryMaster(workload.master, fail_on=fail_on)
+        with pytest.raises(MasterReadFailed):
+            drive(variant.build(master, memory), workload.keys)
+        master.fail_on = None
+        assert answer(drive(variant.build(master, memory), workload.keys)) == wanted
+
+
+@pytest.mark.parametrize("skew", [0.0, 1.0, 1.5])
+def test_a_master_many_times_larger_than_the_budget_is_joined_within_it(variant, skew):
+    keys, master = thousands(rows=20_000, sales=3_000, skew=skew)
+    for memory in (smallest_memory(variant, master), 60_000):
+        assert master.table.nbytes > 10 * memory
+        join = variant.build(master, memory)
+        assert answer(drive(join, keys, cuts=[1, 700, 701])) == oracle(keys, master.table)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 99, 100, 101, 1_000])
+def test_keys_at_the_borders_of_the_master_are_found(variant, rows):
+    _, master = thousands(rows, sales=0, skew=0.0)
+    present = master.table["key"].to_pylist()
+    borders = sorted({*present[:2], *present[-2:], *present[::10], *present[9::10], *present[::100], *present[99::100]})
+    keys = pa.array([near for key in borders for near in (key - 1, key, key + 1)])
+    join = variant.build(master, smallest_memory(variant, master))
+    assert answer(drive(join, keys)) == oracle(keys, master.table)
+
+
+def test_an_empty_master_proves_every_sale_absent(variant):
+    master = MemoryMaster(master_table([], "bytes"))
+    keys = as_keys([b"a", None, b"a"], "bytes")
+    join = variant.build(master, smallest_memory(variant, master))
+    assert answer(drive(join, keys)) == oracle(keys, master.table)
+    assert (join.statistics.matched, join.statistics.unmatched) == (0, 3)
+
+
+def test_a_null_key_asks_the_master_nothing(variant):
+    keys, master = as_keys([None] * 50, "integers"), MemoryMaster(master_table([1, 2], "integers"))
+    join = variant.build(master, 1 << 20)
+    assert len(answer(drive(join, keys, cuts=[10]))) == 50
+    assert not master.reads.by_kind
+
+
+def test_sales_with_the_same_key_are_all_served(variant):
+    keys, master = pa.array([7] * 3_000 + [8] * 3_000), MemoryMaster(master_table([7], "integers"))
+    join = variant.build(master, smallest_memory(variant, master))
+    assert answer(drive(join, keys)) == oracle(keys, master.table)
+
+
+def test_positions_need_not_be_dense(variant):
+    master = MemoryMaster(master_table([1, 2, 3], "integers"))
+    join = variant.build(master, 1 << 20)
+    positions = np.array([3, 10, 2**40, 2**62])
+    assert join.offer(positions, pa.array([1, None, 9, 3])) == 4
+    pieces = list(itertools.chain.from_iterable(join.step(drain=True) for _ in range(3)))
+    assert {(position, surrogate) for position, surrogate, *_ in answer(pieces)} == {
+        (3, 10),
+        (10, None),
+        (2**40, None),
+        (2**62, 30),
+    }
+
+
+def test_a_row_that_changes_is_seen_by_the_next_batch_of_a_fresh_join(variant):
+    master = MemoryMaster(master_table([1, 2], "integers"))
+    keys = pa.array([1, 2, 3])
+    drive(variant.build(master, 1 << 20), keys)
+    master.replace(master_table([3, 2], "integers"))
+    assert answer(drive(variant.build(master, 1 << 20), keys)) == oracle(keys, master.table)
+
+
+def test_the_least_memory_named_in_the_refusal_works_and_one_byte_less_does_not(variant):
+    keys, master = thousands(rows=500, sales=500, skew=0.5)
+    least = smallest_memory(variant, master)
+    assert answer(drive(variant.build(master, least), keys)) == oracle(keys, master.table)
+    with pytest.raises(BudgetTooSmall) as refused:
+        variant.build(master, least - 1)
+    for part in (f"memory = {least - 1:,} bytes", f"needs {least:,}", "Raise"):
+        assert part in str(refused.value)
+
+
+def test_master_rows_wider_than_a_page_of_memory_are_served(variant):
+    wide = master_table(list(range(8)), "integers")
+    wide = wide.set_column(wide.schema.get_field_index("label"), "label", pa.array([f"{n}" * 30_000 for n in range(8)]))
+    master = MemoryMaster(wide)
+    keys = pa.array([5, 1, 9, 5, 0, 7])
+    join = variant.build(master, smallest_memory(variant, master))
+    for _ in range(2):
+        assert answer(drive(join, keys)) == oracle(keys, wide)

@@ -1,0 +1,93 @@
+"""The front stage serves from memory what it may, and asks again when it must."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.joins.frontstage import FrontStage
+from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.master.memory import MemoryMaster
+from tests.fakes import FakeClock, WatchedMaster
+from tests.joins.harness import answer, drive, oracle
+from tests.joins.workloads import master_table, thousands
+
+STALENESS, ABSENT_STALENESS = 300.0, 10.0
+
+
+def cached(master: MemoryMaster, memory: int = 1 << 20, clock: FakeClock | None = None) -> FrontStage:
+    inner = IndexNestedLoopJoin(master, memory // 2)
+    return FrontStage(inner, memory, STALENESS, ABSENT_STALENESS, clock or FakeClock())
+
+
+@pytest.fixture
+def master() -> WatchedMaster:
+    return WatchedMaster(master_table([1, 2, 3], "integers"))
+
+
+def test_a_second_batch_of_the_same_keys_asks_nothing(master):
+    join = cached(master)
+    keys = pa.array([1, 2, 9, 1, None])
+    first, second = drive(join, keys), drive(join, keys)
+    assert answer(first) == answer(second) == oracle(keys, master.table)
+    assert len(master.asked) == 1
+    assert (join.statistics.hits, join.statistics.misses) == (4, 4)
+
+
+@pytest.mark.parametrize(("key", "life"), [(1, STALENESS), (9, ABSENT_STALENESS)], ids=["a row", "an absence"])
+def test_what_is_cached_is_never_served_when_it_is_older_than_allowed(master, key, life):
+    clock = FakeClock()
+    join = cached(master, clock=clock)
+    keys = pa.array([key] * 5)
+    drive(join, keys)
+    # Both the row of key 1 and the absence of key 9 are out of date from now on.
+    master.replace(master_table([9, 2, 3], "integers"))
+    clock.advance(life * 0.5)
+    assert answer(drive(join, keys)) != oracle(keys, master.table)
+    clock.advance(life * 0.5)
+    assert answer(drive(join, keys)) == oracle(keys, master.table)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    pauses=st.lists(st.floats(0, 400), min_size=1, max_size=8),
+    seed=st.integers(0, 1000),
+    memory=st.sampled_from([40_000, 1 << 20]),
+)
+def test_no_answer_is_older_than_allowed_whatever_the_rhythm(pauses, seed, memory):
+    """Every version of the master gives each row its own surrogate key, so that an answer tells how old it is."""
+    clock, versions = FakeClock(), {}
+    rows = list(range(200))
+    master = MemoryMaster.of(dict.fromkeys(rows, 0))
+    join = cached(master, memory, clock)
+    keys, _ = thousands(rows=150, sales=400, skew=1.0, seed=seed)
+    for version, pause in enumerate(pauses):
+        clock.advance(pause)
+        versions[version] = clock()
+        master.replace(MemoryMaster.of(dict.fromkeys(rows, version)).table)
+        for _, served_version, _ in answer(drive(join, keys)):
+            if served_version is not None and served_version < version:
+                replaced_at = versions[served_version + 1]
+                assert clock() - replaced_at < STALENESS
+
+
+def test_the_rows_most_in_demand_stay_when_memory_is_short():
+    keys, plain = thousands(rows=5_000, sales=20_000, skew=1.2, absent=0.0)
+    master = WatchedMaster(plain.table)
+    join = cached(master, memory=200_000)
+    for _ in range(5):
+        drive(join, keys)
+    before = join.statistics.hits
+    drive(join, keys)
+    share_of_rows = join.memory_used()["cache"] / plain.table.nbytes
+    share_of_sales = (join.statistics.hits - before) / len(keys)
+    assert share_of_rows < 0.4
+    assert share_of_sales > 0.75
+    assert join.statistics.evicted > 0
+
+
+def test_a_flood_of_one_unknown_key_asks_the_master_once(master):
+    join = cached(master)
+    for _ in range(20):
+        drive(join, pa.array([77] * 100))
+    assert master.asked == [[77]]

@@ -1,0 +1,77 @@
+"""Every join against a real server: the same answer as the server's own SQL, whatever its collation thinks of keys."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.keys import pack
+from tests.integration.master_fixtures import Server, dimension
+from tests.joins.harness import VARIANTS, drive, smallest_memory
+
+pytestmark = [pytest.mark.mysql, pytest.mark.parametrize("variant", VARIANTS, ids=str)]
+
+WORDS = ["ale", "Bun", "café", "d ", "straße", "日本", "😀", "e\u0301", "it's", "back\\slash"]
+KEYS = {
+    "an integer": ("n BIGINT", {"n": "int64"}),
+    "a text": ("code VARCHAR(40) COLLATE utf8mb4_general_ci", {"code": "string"}),
+    "two columns": ("code VARCHAR(40) COLLATE utf8mb4_general_ci, n BIGINT", {"code": "string", "n": "int64"}),
+}
+
+
+@pytest.fixture
+def server(stack, master_database) -> Server:
+    return Server(stack, master_database)
+
+
+def master_rows() -> list[dict[str, object]]:
+    return [{"n": 3 * number, "code": f"{WORDS[number % len(WORDS)]}{number}"} for number in range(600)]
+
+
+def sales(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Skewed sales, some with keys that only look like a row's, some with none."""
+    random = np.random.default_rng(3)
+    weights = 1 / np.arange(1, len(rows) + 1)
+    changes = [
+        lambda sale: sale,
+        lambda sale: {**sale, "code": sale["code"].upper()},
+        lambda sale: {**sale, "code": sale["code"] + " "},
+        lambda sale: {**sale, "code": sale["code"].replace("é", "e")},
+        lambda sale: {**sale, "n": sale["n"] + 1},
+        lambda sale: {"code": None, "n": None},
+    ]
+    return [
+        changes[random.choice(len(changes), p=[0.75, 0.05, 0.05, 0.05, 0.05, 0.05])](rows[place])
+        for place in random.choice(len(rows), 1_500, p=weights / weights.sum())
+    ]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_join_answers_as_the_servers_own_sql(variant, server, key):
+    ddl, types = KEYS[key]
+    rows = master_rows()
+    sold = sales(rows)
+    server.table(ddl, [[row[column] for column in types] for row in rows])
+    master = server.master(dimension(types))
+    keys = pack([pa.array([sale[column] for sale in sold]) for column in types])
+    join = variant.build(master, smallest_memory(variant, master) + 8_000)
+    served = drive(join, keys, cuts=[200, 900])
+    answer = Counter(
+        (int(sale), None if row < 0 else piece.rows["surrogate_key"][int(row)].as_py())
+        for piece in served
+        for sale, row in zip(piece.sales, piece.match, strict=True)
+    )
+    assert answer == by_sql(server, types, sold)
+
+
+def by_sql(server: Server, types: dict[str, str], sold: list[dict[str, object]]) -> Counter:
+    """The server's own left join, its texts compared as bytes."""
+    server.execute("CREATE TABLE sale (position INT PRIMARY KEY, code VARBINARY(200), n BIGINT)")
+    server.execute(
+        "INSERT INTO sale VALUES (%s, %s, %s)",
+        [(place, sale["code"] and sale["code"].encode(), sale["n"]) for place, sale in enumerate(sold)],
+    )
+    same = {"code": "CAST(t.code AS BINARY) = sale.code", "n": "t.n = sale.n"}
+    condition = " AND ".join(same[column] for column in types)
+    return Counter(server.execute(f"SELECT position, sk FROM sale LEFT JOIN t ON {condition}"))

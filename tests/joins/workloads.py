@@ -1,0 +1,103 @@
+"""Sales and master tables to try the joins on: drawn by hypothesis, small enough to understand when one fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from pipeline.master.memory import MemoryMaster
+
+# Keys that look alike to something: a database's collation, a C string, a float, a sign.
+_TRICKY = {
+    "integers": [0, -1, 1, 2**63 - 1, -(2**63), 2**53, 2**53 + 1],
+    "texts": ["", " ", "a", "A", "a ", "á", "a\u0301", "\0", "a\0", "ß", "ss", "日本", "😀"],
+    "bytes": [b"", b"\0", b"\0\0", b"\xff", b"\xff\0", b"a"],
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Keys of sales, the master table they meet, and how the job would cut and budget them."""
+
+    keys: pa.Array
+    master: pa.Table
+    cuts: list[int]
+    spare: int  # bytes of memory above the least the join takes
+
+    def __repr__(self) -> str:
+        return (
+            f"Workload(keys={self.keys.to_pylist()}, master={self.master['key'].to_pylist()}, cuts={self.cuts}, "
+            f"spare={self.spare})"
+        )
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    kind = draw(st.sampled_from(sorted(_TRICKY)))
+    rows = draw(st.sampled_from([0, 1, 2, 5, 40, 300]))
+    sales = draw(st.sampled_from([0, 1, 2, 30, 200]))
+    skew = draw(st.floats(0, 1.5))
+    absent = draw(st.sampled_from([0.0, 0.1, 0.5]))
+    null = draw(st.sampled_from([0.0, 0.1, 1.0]))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    pool = key_pool(kind, int(rows * (1 + absent)) + (absent > 0))
+    random.shuffle(pool)
+    keys = sales_keys(pool, sales, skew, null, random, kind)
+    cuts = draw(st.lists(st.integers(0, sales), max_size=3))
+    return Workload(keys, master_table(pool[:rows], kind), cuts, draw(st.sampled_from([0, 1, 700, 20_000, 1 << 20])))
+
+
+def key_pool(kind: str, size: int) -> list[object]:
+    """Distinct keys, the tricky ones among them."""
+    numbers = range(10, 10 + size)
+    made = {
+        "integers": list(numbers),
+        "texts": [f"key {number}" for number in numbers],
+        "bytes": [number.to_bytes(3, "big") for number in numbers],
+    }[kind]
+    return [*_TRICKY[kind], *made][: max(size, 0)]
+
+
+def sales_keys(pool: list[object], sales: int, skew: float, null: float, random: np.random.Generator, kind: str):
+    """Keys of sales, by Zipf's law over the pool; some null."""
+    if not pool:
+        return as_keys([None] * sales, kind)
+    weights = 1.0 / np.arange(1, len(pool) + 1) ** skew
+    chosen = random.choice(len(pool), sales, p=weights / weights.sum())
+    # The most wanted keys are not the first of the master's: a stride spreads them over its rows.
+    picked = [pool[(7 * place) % len(pool)] for place in chosen]
+    return as_keys([None if random.random() < null else key for key in picked], kind)
+
+
+def as_keys(values: list[object], kind: str) -> pa.Array:
+    if kind == "texts":
+        return pa.array(values, pa.string()).cast(pa.binary())
+    return pa.array(values, pa.int64() if kind == "integers" else pa.binary())
+
+
+def master_table(keys: list[object], kind: str) -> pa.Table:
+    """A master with these keys, two attributes and some nulls among them."""
+    numbers = range(1, len(keys) + 1)
+    return pa.table(
+        {
+            "key": as_keys(keys, kind),
+            "surrogate_key": pa.array([number * 10 for number in numbers], pa.int64()),
+            "updated_at": pa.array([number * 1_000_000 for number in numbers], pa.timestamp("us", tz="UTC")),
+            "label": pa.array([None if number % 5 == 0 else f"label {number}" for number in numbers], pa.string()),
+            "weight": pa.array([number / 7 for number in numbers], pa.float64()),
+        }
+    )
+
+
+def thousands(rows: int, sales: int, skew: float, seed: int = 1, absent: float = 0.1) -> tuple[pa.Array, MemoryMaster]:
+    """Many sales over integer keys 0, 2, 4, ...; odd keys are absent."""
+    random = np.random.default_rng(seed)
+    weights = 1.0 / np.arange(1, rows + 1) ** skew
+    ranks = random.choice(rows, sales, p=weights / weights.sum())
+    spread = random.permutation(rows)[ranks] * 2
+    return pa.array(spread + (random.random(sales) < absent)), MemoryMaster(
+        master_table([2 * row for row in range(rows)], "integers")
+    )

@@ -1,0 +1,146 @@
+"""How long a read is tried again, by a clock that the test holds."""
+
+import ssl
+
+import asyncmy.errors
+import pymysql.err
+import pytest
+
+from pipeline.errors import MasterReadFailed
+from pipeline.master.connection import Connection, is_passing
+from pipeline.master.port import ReadCount
+from pipeline.settings import MasterData
+from pipeline.settings_loader import Seconds, Secret
+
+SETTINGS = MasterData(user="anna", password=Secret("hush"), retry_for=Seconds(10))
+REFUSED = pymysql.err.OperationalError(2003, "Can't connect to MySQL server")
+
+
+class Server:
+    """Answers every statement, unless the script says otherwise for the next connections or reads."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.slept = []
+        self.connected = 0
+        self.refusals = []
+        self.faults = []
+
+    def connect(self, address):
+        self.connected += 1
+        if self.refusals:
+            raise self.refusals.pop(0)
+        return self
+
+    def query(self, sql):
+        if sql == "SELECT @@max_allowed_packet":
+            return ((b"65536",),)
+        if sql == "READ" and self.faults:
+            raise self.faults.pop(0)
+        return ((b"answer",),)
+
+    def close(self):
+        pass
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def connection(self, settings=SETTINGS):
+        return Connection(settings, self.connect, lambda: self.now, self.sleep)
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+def test_a_passing_fault_is_waited_out_twice_as_long_each_time(server):
+    count = ReadCount()
+    server.refusals = [REFUSED] * 5
+    assert server.connection().query("READ", "a test", count) == ((b"answer",),)
+    assert count.failures == 5
+    for slept, longest in zip(server.slept, [0.05, 0.1, 0.2, 0.4, 0.8], strict=True):
+        assert longest / 2 <= slept <= longest
+
+
+def test_the_last_attempt_is_made_when_the_time_is_over_and_not_later(server):
+    server.refusals = [REFUSED] * 1000
+    with pytest.raises(MasterReadFailed) as failed:
+        server.connection().query("READ", "looking up", ReadCount())
+    assert server.now == pytest.approx(10)
+    assert f"looking up failed on anna@127.0.0.1:3306/master {server.connected} times in 10.0 s" in str(failed.value)
+    assert "Can't connect" in str(failed.value)
+    assert "hush" not in str(failed.value)
+
+
+def test_a_deadlock_is_tried_again_on_a_new_session(server):
+    server.faults = [asyncmy.errors.OperationalError(1213, "Deadlock found")]
+    assert server.connection().query("READ", "a test", ReadCount())
+    assert server.connected == 2
+
+
+def test_a_lasting_fault_is_not_waited_for(server):
+    server.faults = [pymysql.err.ProgrammingError(1146, "Table doesn't exist")]
+    with pytest.raises(MasterReadFailed, match="Table doesn't exist"):
+        server.connection().query("READ", "a test", ReadCount())
+    assert server.slept == []
+
+
+def test_a_session_in_use_is_kept_and_an_idle_one_is_replaced(server):
+    connection = server.connection()
+    for _ in range(3):
+        server.now += 29
+        connection.query("READ", "a test", ReadCount())
+    assert server.connected == 1
+    server.now += 31
+    connection.query("READ", "a test", ReadCount())
+    assert server.connected == 2
+
+
+def test_an_interrupt_in_a_read_ends_the_session(server):
+    connection = server.connection()
+    connection.query("READ", "a test", ReadCount())
+    server.faults = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        connection.query("READ", "a test", ReadCount())
+    connection.query("READ", "a test", ReadCount())
+    assert server.connected == 2
+
+
+@pytest.mark.parametrize("errors", [pymysql.err, asyncmy.errors])
+@pytest.mark.parametrize(
+    ("number", "passing"),
+    [
+        *[(number, True) for number in (1040, 1053, 1205, 1213, 1317, 1927, 1969, 2003, 2006, 2013, 3024)],
+        *[(number, False) for number in (1044, 1045, 1049, 1054, 1064, 1142, 1146, 1153, 1176, 1271)],
+    ],
+)
+def test_the_servers_number_says_whether_a_fault_passes(errors, number, passing):
+    assert is_passing(errors.OperationalError(number, "a sentence")) is passing
+
+
+def test_a_certificate_that_is_not_trusted_does_not_pass():
+    untrusted = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    wrapped = asyncmy.errors.OperationalError(2003, "Can't connect")
+    wrapped.__cause__ = untrusted
+    assert not is_passing(untrusted)
+    assert not is_passing(wrapped)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        TimeoutError(),
+        ConnectionResetError(104, "reset"),
+        asyncmy.errors.InterfaceError(0, "Not connected"),
+        asyncmy.errors.InternalError("Packet sequence number wrong - got 7 expected 1"),
+    ],
+)
+def test_a_broken_connection_without_a_number_passes(broken):
+    assert is_passing(broken)
+
+
+def test_a_slip_of_ours_does_not_pass():
+    assert not is_passing(KeyError("n"))
+    assert not is_passing(ValueError("bad"))
