@@ -166,6 +166,40 @@ def explain(config: Config = None, set_: Set = None) -> None:
 
 
 @app.command()
+def top(
+    endpoint: Annotated[str, typer.Option(help="The job's metrics endpoint.")] = "",
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """The live panel of a running job, from its metrics endpoint."""
+    from pipeline import settings
+    from pipeline.panel import Panel
+
+    metrics = settings.load(config, set_ or ()).metrics
+    try:
+        Panel(endpoint or f"http://{metrics.host}:{metrics.port}").run(until=lambda: False)
+    except KeyboardInterrupt:
+        return
+
+
+@app.command("reconcile")
+def reconcile_(
+    sent: Annotated[Path | None, typer.Option(help="The report that `millrace generate --report` wrote.")] = None,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Prove that Kafka, the database and the warehouse agree. Exit code 1 if they do not."""
+    from pipeline import settings
+    from pipeline.generate.report import Report
+    from pipeline.plan import resolve
+    from pipeline.reconcile import reconcile
+
+    verdict = reconcile(resolve(settings.load(config, set_ or ())), Report.read(sent) if sent else None)
+    print(verdict)
+    sys.exit(0 if verdict.ok else 1)
+
+
+@app.command()
 def joins() -> None:
     """List the joins that can be set, one a line."""
     from pipeline.joins import JOINS

@@ -104,7 +104,7 @@ def one_batch(
     warehouse: Warehouse,
     rejects_table: str,
     note: Mapping[str, Any],
-    published: Callable[[Report, float], None],
+    published: Callable[[Report, float, int], None],
 ) -> None:
     """The driver's part of one micro-batch: one commit, however often the batch is tried."""
     last = warehouse.last_batch()
@@ -115,7 +115,7 @@ def one_batch(
     report = workers()
     offsets = {place: [o.first, o.last, o.messages] for place, o in report.offsets.items()}
     warehouse.commit(Batch(batch, report.facts, {rejects_table: report.rejects}, {**note, "offsets": offsets}))
-    published(report, time.time())
+    published(report, time.time(), batch)
 
 
 def _by_topic(messages: pa.Table) -> Iterator[tuple[str, pa.Table]]:

@@ -20,8 +20,8 @@ from pipeline.plan import Plan, resolve
 from pipeline.session import open_session
 from pipeline.settings import Settings
 from pipeline.topics import Topics, end_offsets
-from pipeline.warehouse import make_warehouse
 from pipeline.warehouse.port import Warehouse
+from pipeline.warehouse.two_step import make_warehouse
 from pipeline.worker import work_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def run(settings: Settings) -> None:
     Topics(settings.kafka).check()
     for contract in plan.dimensions.values():
         log.info("checking master table %s", contract.table)
-        MySqlMaster(settings.master, contract).verify()
+        master = MySqlMaster(settings.master, contract)
+        for remark in master.verify():
+            log.warning(remark)
+        master.close()
     metrics = Metrics()
     port = metrics.serve(settings.metrics.host, settings.metrics.port)
     log.info("metrics on http://%s:%d/metrics", settings.metrics.host, port)

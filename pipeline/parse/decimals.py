@@ -108,7 +108,6 @@ class Decimal(Kind):
         whole = texts.lengths - minus - point - decimals
         sure = (
             (numeric.view(np.uint8).sum(axis=0, dtype=np.uint8) + minus + point == width)
-            & (texts.lengths <= width)
             & (point <= 1)
             & (decimals >= point)  # digits follow a point
             & (whole >= 1)

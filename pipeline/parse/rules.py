@@ -114,9 +114,10 @@ def allowed_values(field: Field) -> frozenset[Any] | None:
     if "const" not in field.rules and "enum" not in field.rules:
         return None
     values = [field.rules["const"]] if "const" in field.rules else field.rules["enum"]
-    text = not pa.types.is_primitive(field.type)
+    kind = field.type
+    numeric = pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind)
     for value in values:
-        good = isinstance(value, str) if text else isinstance(value, int | float | Decimal)
+        good = isinstance(value, int | float | Decimal) if numeric else isinstance(value, str)
         if isinstance(value, bool) or not (good or value is None):
             raise BadContract(f"field {field.name}: {value!r} in `enum` or `const` cannot be a {field.type}.")
     return frozenset(values)

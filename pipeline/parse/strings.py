@@ -23,6 +23,7 @@ from pipeline.parse.rules import Texts
 from pipeline.parse.texts import ByteTexts, Mask
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CACHED = 100  # characters; a cache of megabytes-long strings would be a leak
 
 
@@ -52,10 +53,8 @@ class TextKind(Kind):
         """One JSON value as a string that keeps every rule; raises `Reject`."""
         if type(given) is not str:
             raise self.reject(WRONG_TYPE, given, "is not a string")
-        try:
-            given.encode("utf-8")
-        except UnicodeEncodeError:
-            raise self.reject(BAD_TEXT, given, "holds a lone surrogate") from None
+        if not given.isascii() and _SURROGATE.search(given):
+            raise self.reject(BAD_TEXT, given, "holds a lone surrogate")
         allowed = self._allowed
         if len(given) < allowed.shortest or (allowed.longest is not None and len(given) > allowed.longest):
             raise self.reject(OUT_OF_RANGE, given, f"has {len(given)} characters")

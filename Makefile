@@ -1,0 +1,43 @@
+# `make` lists what can be made. Everything else is in deploy/setup.sh and in the command `millrace`.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-mysql bench lint setup lock clean
+
+VENV := .venv/bin
+# More for pytest: make test ARGS="tests/unit -k jars"
+ARGS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## broker, database, bursty sales, the job and its panel; after a minute a reconciliation
+	@$(VENV)/millrace demo
+
+test: setup ## every test, on real servers that come and go with it
+	@$(call timed,make test,$(VENV)/python -m pytest $(ARGS))
+
+test-mysql: setup ## the tests marked mysql, on a real MySQL server
+	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest -m mysql $(ARGS))
+
+bench: setup ## the benchmarks; raw results go to tests/benchmarks/results
+	$(VENV)/python tests/benchmarks/end_to_end.py
+
+lint: setup ## format, rules, types, and who may import whom
+	$(VENV)/ruff format --check .
+	$(VENV)/ruff check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+
+setup: ## the private environment in .venv, up to date with the locks
+	@deploy/setup.sh
+
+lock: ## write the locks anew from pyproject.toml
+	@deploy/setup.sh lock
+
+clean: ## stop the embedded stack; remove its data, .venv and what the tools left (fetched files stay in the cache)
+	@if [ -x $(VENV)/millrace ]; then $(VENV)/millrace down || true; fi
+	rm -rf .venv .millrace .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define timed
+start=$$(date +%s); $(2); status=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$status
+endef

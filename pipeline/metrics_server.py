@@ -1,0 +1,72 @@
+"""Answers scrapes at /metrics and probes at /live and /ready."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from pipeline.errors import BadSetting
+
+_LISTEN = 0.05  # seconds between looks whether to end
+
+
+class MetricsServer(ThreadingTCPServer):
+    """An HTTP server in a thread of its own; `port` 0 lets the system choose."""
+
+    # http.server's own class asks the name service who we are, which can take seconds.
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, registry: CollectorRegistry, is_ready: Callable[[], bool]) -> None:
+        self.registry = registry
+        self.is_ready = is_ready
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise BadSetting(
+                f"metrics cannot be served at {host}:{port}: {getattr(error, 'strerror', None) or error}. If another "
+                f"job has the port, set metrics.port to a free one, or to 0 for any; metrics.host must be an address "
+                f"of this machine."
+            ) from error
+        self.port = int(self.server_address[1])
+        threading.Thread(target=self.serve_forever, args=(_LISTEN,), name="metrics", daemon=True).start()
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: MetricsServer
+    timeout = 30  # seconds; a client that says nothing does not keep its thread
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            self._answer(200, content_type, encode(self.server.registry))
+        elif path == "/live":
+            self._answer(200, "text/plain", b"alive\n")
+        elif path == "/ready":
+            ready = self.server.is_ready()
+            sentence = b"ready\n" if ready else b"not ready: Kafka and the master have not both answered yet\n"
+            self._answer(200 if ready else 503, "text/plain", sentence)
+        else:
+            self._answer(404, "text/plain", b"there is /metrics, /live and /ready\n")
+
+    def _answer(self, status: int, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Scrapes are not news."""

@@ -1,0 +1,91 @@
+"""The warehouse's tables as they are on disk, read by deltalake and pyarrow, column by column and never whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from pipeline.contracts import TableContract
+from pipeline.errors import MillraceError
+from pipeline.settings import Settings
+from pipeline.warehouse.storage import table_uri
+
+_BATCH_ROWS = 1 << 17
+_MERGE_ROWS = 1 << 20  # distinct rows of batches that are kept before they are made distinct among each other
+ROWS = " rows"  # no source is called that
+
+
+class NotReconcilable(MillraceError):
+    """What a proof needs is not there."""
+
+
+class WarehouseTable:
+    """The rows one application wrote to one table. Columns are named by where they come from: `sale.quantity`."""
+
+    def __init__(self, settings: Settings, contract: TableContract) -> None:
+        self.contract = contract
+        self.uri = table_uri(settings.warehouse, contract.name)
+        self._settings = settings
+        self._names = {column.source: column.name for column in reversed(contract.columns)}
+
+    def has(self, source: str) -> bool:
+        return source in self._names
+
+    def name(self, source: str) -> str:
+        """The column's name in the table."""
+        if source not in self._names:
+            raise NotReconcilable(
+                f"table {self.contract.name} has no column from {source!r}, without which nothing can be proved. "
+                f"Add one to its contract."
+            )
+        return self._names[source]
+
+    def batches(self, sources: Sequence[str], where: Any = None) -> Iterator[pa.RecordBatch]:
+        """The columns from these sources, batch by batch."""
+        columns = {source: ds.field(self.name(source)) for source in sources}
+        mine = self._mine if where is None else self._mine & where
+        yield from self._dataset.to_batches(columns=columns, filter=mine, batch_size=_BATCH_ROWS)
+
+    def distinct(self, sources: Sequence[str]) -> pa.Table:
+        """The distinct rows of these columns; `ROWS` says how many there are of each."""
+        seen = self._no_rows(sources)
+        fresh: list[pa.Table] = []
+        for batch in self.batches(sources):
+            rows = pa.table(batch).append_column(ROWS, pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows))
+            fresh.append(_counted(rows, sources))
+            # Merging costs as much as what was seen before: wait until there is as much that is new.
+            if sum(map(len, fresh)) > max(_MERGE_ROWS, len(seen)):
+                seen, fresh = _counted(pa.concat_tables([seen, *fresh]), sources), []
+        return _counted(pa.concat_tables([seen, *fresh]), sources)
+
+    def _no_rows(self, sources: Sequence[str]) -> pa.Table:
+        types = {column.source: column.type for column in self.contract.columns}
+        return pa.schema([*((source, types[source]) for source in sources), (ROWS, pa.int64())]).empty_table()
+
+    @property
+    def _mine(self) -> Any:
+        """Several applications may write to one table, each its own reading of the same messages."""
+        if not self.has("job.application"):
+            return pc.scalar(True)
+        return ds.field(self.name("job.application")) == self._settings.job.name
+
+    @cached_property
+    def _dataset(self) -> Any:
+        try:
+            table = DeltaTable(self.uri, storage_options=self._settings.warehouse.storage_options or None)
+        except TableNotFoundError as error:
+            raise NotReconcilable(
+                f"there is no Delta table at {self.uri}. Has the job run with this warehouse.path?"
+            ) from error
+        return table.to_pyarrow_dataset()
+
+
+def _counted(rows: pa.Table, sources: Sequence[str]) -> pa.Table:
+    return rows.group_by(list(sources)).aggregate([(ROWS, "sum")]).rename_columns([*sources, ROWS])

@@ -1,0 +1,62 @@
+"""What the pipeline sees of the warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+
+class FileAction(msgspec.Struct, frozen=True):
+    """One finished Parquet file, as Delta's log describes it. JSON carries it from worker to driver."""
+
+    path: str  # relative to the folder it was written to, as it is there: the committer encodes it for the log
+    size: int
+    partition_values: dict[str, str | None]
+    modification_time: int  # milliseconds since 1970
+    rows: int
+    stats: str  # JSON
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Everything one micro-batch adds to the warehouse."""
+
+    id: int
+    facts: Sequence[FileAction]
+    sides: Mapping[str, Sequence[FileAction]] = field(default_factory=dict)  # by table name
+    note: Mapping[str, Any] = field(default_factory=dict)  # JSON: checkpoint, offsets, versions; kept in the commit
+
+
+@dataclass(frozen=True)
+class CommitResult:
+    version: int  # of the facts table
+    seconds: float
+
+
+class Warehouse(Protocol):
+    """The driver's side. A batch is in the facts table entirely or not at all, however often it is tried."""
+
+    def prepare(self) -> None:
+        """Create or check the tables and complete what the last run left half done. Call it first."""
+        ...
+
+    def last_batch(self) -> int | None:
+        """The newest batch of this application in the facts table."""
+        ...
+
+    def last_note(self) -> dict[str, Any] | None:
+        """The note of that batch; None if there is none or its commit has left the log."""
+        ...
+
+    def commit(self, batch: Batch) -> CommitResult:
+        """Commit the facts, then the side tables. A batch that is there already raises `WarehouseRefused`."""
+        ...
+
+    def finish(self, batch_id: int) -> None:
+        """The facts of this batch are committed: complete its side tables. Harmless when they are."""
+        ...
+
+    def close(self) -> None: ...

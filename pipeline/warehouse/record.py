@@ -1,0 +1,50 @@
+"""What a commit says about its batch, as JSON in the commit's user metadata: written and read by both writers.
+
+The facts' commit carries the side tables' file actions. So whoever finds it can complete them without the workers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+
+from pipeline.warehouse.port import FileAction
+
+USER_METADATA = "userMetadata"  # Delta's own name; Spark shows it in DESCRIBE HISTORY
+
+
+class CommitRecord(msgspec.Struct, frozen=True):
+    """The batch a commit belongs to and what else has to be committed with it."""
+
+    application: str
+    batch: int
+    writer: str  # whose folder the side tables' files lie in
+    sides: dict[str, list[FileAction]] = {}
+    note: dict[str, Any] = {}
+    # Tells our commit from one that another driver made of the same batch.
+    token: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
+    millrace: int = 1  # version of this format
+
+    def of_side(self) -> CommitRecord:
+        """What the commit of a side table says: the same batch, nothing more to do."""
+        return CommitRecord(self.application, self.batch, self.writer, token=self.token)
+
+
+def encode(record: CommitRecord) -> str:
+    return msgspec.json.encode(record).decode()
+
+
+def decode(user_metadata: Any) -> CommitRecord | None:
+    """None for anything another tool has written there.
+
+    >>> decode('{"note": "monthly load"}'), decode(None)
+    (None, None)
+    """
+    if not isinstance(user_metadata, str):
+        return None
+    try:
+        return msgspec.json.decode(user_metadata, type=CommitRecord)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,162 @@
+"""One batch, one commit: the facts first, then whatever goes to the side tables.
+
+A batch counts as done when its facts are committed. Their commit carries the side tables' files, so if the driver dies
+before those are committed too, the next one completes them from there and computes nothing again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipeline import settings
+from pipeline.contracts import TableContract
+from pipeline.errors import BadSetting, WarehouseRefused
+from pipeline.warehouse import partitions, storage, tables
+from pipeline.warehouse.arrow import ArrowCommitter
+from pipeline.warehouse.committer import AlreadyCommitted, Committer
+from pipeline.warehouse.port import Batch, CommitResult, Warehouse
+from pipeline.warehouse.record import CommitRecord
+from pipeline.warehouse.spark import SparkCommitter
+from pipeline.warehouse.tables import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def make_warehouse(
+    warehouse: settings.Warehouse,
+    facts: TableContract,
+    sides: Sequence[TableContract],
+    application: str,
+    spark: SparkSession,
+) -> Warehouse:
+    """The warehouse of the settings. Its tables are touched first by `prepare`."""
+    uri = storage.table_uri(warehouse, facts.name)
+    if storage.is_local(uri) and "%" in uri:
+        raise BadSetting(
+            f"warehouse.path = {warehouse.path}: deltalake cannot read below a folder with a % in its name."
+        )
+    for contract in (facts, *sides):
+        partitions.check(contract)
+    committer: Committer = (
+        ArrowCommitter() if warehouse.writer == "arrow" else SparkCommitter(spark, warehouse, application)
+    )
+    return TwoStepWarehouse(warehouse, facts, sides, application, spark, committer)
+
+
+class TwoStepWarehouse:
+    """The facts table, its side tables, and a committer for all of them."""
+
+    def __init__(
+        self,
+        warehouse: settings.Warehouse,
+        facts: TableContract,
+        sides: Sequence[TableContract],
+        application: str,
+        spark: SparkSession,
+        committer: Committer,
+    ) -> None:
+        self._settings = warehouse
+        self._facts = facts
+        self._sides = {side.name: side for side in sides}
+        self._application = application
+        self._spark = spark
+        self._committer = committer
+        self._tables: dict[str, Table] = {}
+
+    def prepare(self) -> None:
+        for contract in (self._facts, *self._sides.values()):
+            self._tables[contract.name] = self._open(contract)
+        if (last := self._last_record()) is not None:
+            self._complete(last)
+        for table in self._tables.values():
+            self._committer.forget_all(table)
+
+    def last_batch(self) -> int | None:
+        log = self._facts_table.log
+        log.refresh()
+        return log.last_batch(self._application)
+
+    def last_note(self) -> dict[str, Any] | None:
+        last = self._last_record()
+        return last.note if last else None
+
+    def commit(self, batch: Batch) -> CommitResult:
+        began = time.perf_counter()
+        if unknown := batch.sides.keys() - self._sides.keys():
+            raise WarehouseRefused(
+                f"batch {batch.id}: {sorted(unknown)} are no side tables; those are {[*self._sides]}."
+            )
+        made = CommitRecord(
+            application=self._application,
+            batch=batch.id,
+            writer=self._committer.writer,
+            sides={name: list(files) for name, files in batch.sides.items() if files},
+            note=dict(batch.note),
+        )
+        version = self._committer.append(self._facts_table, batch.facts, made)
+        self._complete(made)
+        self._committer.forget(self._facts_table, batch.facts)
+        return CommitResult(version, time.perf_counter() - began)
+
+    def finish(self, batch_id: int) -> None:
+        last = self.last_batch()
+        if last is None or last < batch_id:
+            raise WarehouseRefused(
+                f"{self._facts_table.log.uri}: batch {batch_id} of {self._application} cannot be finished, since its "
+                f"facts are not committed (the last batch there is {last}). Commit it."
+            )
+        made = self._facts_table.log.record_of(self._application, batch_id)
+        if made is not None:
+            self._complete(made)
+        elif last == batch_id:  # older ones were complete before a newer one was begun
+            raise WarehouseRefused(
+                f"{self._facts_table.log.uri}: the commit of batch {batch_id} has left the log, so nobody can tell "
+                f"whether {', '.join(self._sides)} got its part. Compare with Kafka, then start under a new job.name."
+            )
+
+    def close(self) -> None:
+        self._tables.clear()
+
+    @property
+    def _facts_table(self) -> Table:
+        if self._facts.name not in self._tables:
+            raise RuntimeError("call prepare() first")
+        return self._tables[self._facts.name]
+
+    def _open(self, contract: TableContract) -> Table:
+        uri = storage.table_uri(self._settings, contract.name)
+        table, missing = tables.open_table(self._spark, uri, contract, self._settings.storage_options)
+        self._committer.check(table)
+        if missing:
+            tables.add_columns(self._spark, table, missing)
+        return table
+
+    def _last_record(self) -> CommitRecord | None:
+        last = self.last_batch()
+        return None if last is None else self._facts_table.log.record_of(self._application, last)
+
+    def _complete(self, made: CommitRecord) -> None:
+        """Commit the batch's part of each side table that does not have it yet."""
+        for name, files in made.sides.items():
+            if name not in self._tables:
+                raise WarehouseRefused(
+                    f"batch {made.batch} of {made.application} still has to be committed to {name}, which this job "
+                    f"does not write. Start once with the settings of the last run."
+                )
+            table = self._tables[name]
+            table.log.refresh()
+            last = table.log.last_batch(made.application)
+            if last is not None and last >= made.batch:
+                continue
+            if made.writer != self._committer.writer:
+                raise WarehouseRefused(
+                    f"batch {made.batch} of {made.application} still has to be committed to {name} by the other "
+                    f"writer. Start once with warehouse.writer = {made.writer}."
+                )
+            with contextlib.suppress(AlreadyCommitted):  # another driver completes the same files
+                self._committer.append(table, files, made.of_side())
+            self._committer.forget(table, files)

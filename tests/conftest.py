@@ -1,0 +1,66 @@
+"""Real servers for every test that needs them: one stack for the whole run, names of their own for each test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pipeline.generate.keys import Sizes
+from pipeline.generate.seed import seed
+from pipeline.generate.report import Report
+from pipeline.local.stack import Stack, StackInfo
+from pipeline.plan import resolve
+from pipeline.reconcile import reconcile
+from pipeline.settings import load
+from tests.running import Job
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A running broker and database server, gone when the run ends, however it ends.
+
+    `MILLRACE_DATABASE=mysql` makes the database a real MySQL; if none can be had, that is a failure and no skip.
+    """
+    with Stack(tmp_path_factory.mktemp("stack"), supervised=True) as running:
+        yield running
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic's name that no other test uses. The test creates the topic as it needs it."""
+    return f"sales-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def master_database(stack: Stack) -> Iterator[str]:
+    """The name of a fresh, empty database with the same accounts and rights as `master`."""
+    name = f"master_{uuid.uuid4().hex[:12]}"
+    stack.database.create_database(name)
+    yield name
+    stack.database.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def seeded_sizes() -> Sizes:
+    return Sizes(products=20_000, customers=10_000, stores=200)
+
+
+@pytest.fixture(scope="session")
+def seeded(stack: Stack, seeded_sizes: Sizes) -> StackInfo:
+    """The stack with filled master tables, which tests read and do not change."""
+    with stack.database.connect("owner") as connection:
+        seed(connection, seeded_sizes, progress=False)
+    return stack.info()
+
+
+@pytest.fixture
+def reconciled() -> Callable[[Job, Report | None], None]:
+    """Proves from outside, by Kafka and SQL, that a job's tables hold what was sent."""
+
+    def prove(job: Job, sent: Report | None) -> None:
+        verdict = reconcile(resolve(load(None, job.assignments, {})), sent)
+        assert verdict.ok, str(verdict)
+
+    return prove
