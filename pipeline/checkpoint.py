@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.errors import WarehouseRefused
 from pipeline.settings import Settings
@@ -18,9 +18,9 @@ class Checkpoint:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
-        self._jvm = spark.sparkContext._jvm
+        self._jvm = cast(Any, spark.sparkContext._jvm)
         self._root = self._jvm.org.apache.hadoop.fs.Path(path)
-        self._files = self._root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+        self._files: Any = self._root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
 
     def last_planned(self) -> int | None:
         """The last batch whose offsets are written down, done or not."""
@@ -42,7 +42,7 @@ class Checkpoint:
             stream.close()
         return str(json.loads(text)["id"])
 
-    def _path(self, name: str):  # type: ignore[no-untyped-def]
+    def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name)
 
 

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,7 @@ class Contracts:
     def topic(self, name: str) -> TopicContract:
         path = self._find("topics", f"{name}.json")
         try:
-            document = json.loads(path.read_bytes())
+            document = json.loads(path.read_bytes(), parse_float=Decimal)  # bounds of money are exact
         except ValueError as error:
             raise BadContract(f"{path}: not JSON ({error}).") from error
         required = set(document.get("required", ()))

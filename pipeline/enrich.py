@@ -89,6 +89,7 @@ class Dimension:
             seconds=self._seconds,
             memory=self.join.memory_used(),
             memory_limit=int(self.join.memory),
+            cached_rows=self.join.cached_rows,
             queue_wait=self._queue_wait,
             processing=self._processing,
         )

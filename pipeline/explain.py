@@ -20,8 +20,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"1 source     {topics} at {kafka.bootstrap}, from {kafka.starting_offsets} on the first start"
     yield f"             a batch {_when(plan)}, at most {settings.job.max_offsets_per_trigger:,} messages"
     yield f"2 parse      {plan.default_topic.name}: {', '.join(f.name for f in plan.default_topic.fields)}"
-    for topic, contract in sorted(plan.topics.items()):
-        yield f"             {topic} by {contract.name}: {', '.join(f.name for f in contract.fields)}"
+    for name, topic in sorted(plan.topics.items()):
+        yield f"             {name} by {topic.name}: {', '.join(f.name for f in topic.fields)}"
     yield f"             longer than {kafka.max_message_bytes} is a reject"
     yield f"3 enrich     MySQL {settings.master.user}@{settings.master.host}:{settings.master.port}"
     for name, contract in plan.dimensions.items():

@@ -48,7 +48,7 @@ class SaleFlow:
     batch: int
 
     def run(self, messages: Iterable[pa.RecordBatch]) -> Report:
-        report = Report(worker=os.getpid())
+        report = Report(worker=os.getpid(), at=time.time())
         for dimension in self.dimensions:
             dimension.begin_batch()
         try:
@@ -136,17 +136,16 @@ def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
 
 
 def _count_messages(messages: pa.Table, report: Report) -> None:
-    """Count by topic and partition, and note how old each message is by now."""
+    """Count by topic and partition, and note how old each message was when the task began."""
     keys = ["message.topic", "message.partition"]
     measures = [("message.offset", "min"), ("message.offset", "max"), ("message.offset", "count")]
     for row in messages.group_by(keys).aggregate(measures).to_pylist():
         topic, count = row["message.topic"], row["message.offset_count"]
         offsets = Offsets(row["message.offset_min"], row["message.offset_max"], count)
         place = f"{topic}/{row['message.partition']}"
-        report += Report(topics={topic: count}, offsets={place: offsets}, finished=report.finished)
+        report += Report(topics={topic: count}, offsets={place: offsets}, at=report.at)
     sent = np.asarray(messages["message.timestamp"].cast(pa.int64())) / 1e6
-    now = time.time()
-    report += Report(age=Histogram.of(now - sent), finished=now)
+    report += Report(age=Histogram.of(report.at - sent), at=report.at)
 
 
 def _timed(windows: Iterator[pa.Table], report: Report, name: str) -> Iterator[pa.Table]:

@@ -22,11 +22,11 @@ from pipeline.settings import Settings
 from pipeline.topics import Topics, end_offsets
 from pipeline.warehouse.port import Warehouse
 from pipeline.warehouse.two_step import make_warehouse
-from pipeline.worker import work_of
+from pipeline.worker import make_join, work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger("millrace.job")
 
@@ -44,12 +44,7 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     Topics(settings.kafka).check()
-    for contract in plan.dimensions.values():
-        log.info("checking master table %s", contract.table)
-        master = MySqlMaster(settings.master, contract)
-        for remark in master.verify():
-            log.warning(remark)
-        master.close()
+    _check_dimensions(plan)
     metrics = Metrics()
     port = metrics.serve(settings.metrics.host, settings.metrics.port)
     log.info("metrics on http://%s:%d/metrics", settings.metrics.host, port)
@@ -64,6 +59,19 @@ def run(settings: Settings) -> None:
         warehouse.close()
         spark.stop()
         metrics.close()
+
+
+def _check_dimensions(plan: Plan) -> None:
+    """Refuse before the first batch what would fail in it: a table that is not as its contract, a budget too small."""
+    for name, contract in plan.dimensions.items():
+        log.info("checking dimension %s: master table %s", name, contract.table)
+        master = MySqlMaster(plan.settings.master, contract)
+        try:
+            for remark in master.verify():
+                log.warning(remark)
+            make_join(name, plan.settings.dimensions[name], master)
+        finally:
+            master.close()
 
 
 class Stream:
@@ -109,14 +117,18 @@ class Stream:
                 raise InterruptedError("the job was stopped before this batch began; the next start replays it")
             # More tasks than slots would only make smaller windows and more files.
             in_slots = messages.coalesce(self._spark.sparkContext.defaultParallelism)
-            flow.one_batch(
-                batch,
-                workers=lambda: on_workers(in_slots, work_of(self._plan, batch)),
-                warehouse=self._warehouse,
-                rejects_table=self._plan.rejects.name,
-                note={"checkpoint": self._checkpoint.id()},
-                published=self._metrics.published,
-            )
+            try:
+                flow.one_batch(
+                    batch,
+                    workers=lambda: on_workers(in_slots, work_of(self._plan, batch)),
+                    warehouse=self._warehouse,
+                    rejects_table=self._plan.rejects.name,
+                    note={"checkpoint": self._checkpoint.id()},
+                    published=self._metrics.published,
+                )
+            except Exception as error:
+                self._metrics.batch_failed(type(error).__name__)
+                raise
 
     def _stop(self, query: StreamingQuery) -> None:
         log.info("stopping: waiting for the batch in hand")

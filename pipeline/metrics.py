@@ -121,7 +121,7 @@ class Metrics(Collector):
                 self._count_master(name, dimension)
             for phase, seconds in report.phases.items():
                 self._add("millrace_phase_seconds_total", (phase,), seconds)
-            self._observe("millrace_freshness_seconds", (), report.age.shifted(committed_at - report.finished))
+            self._observe("millrace_freshness_seconds", (), report.age.shifted(committed_at - report.at))
             self._add("millrace_batches_total", ("committed",), 1)
             self._set("millrace_last_batch_sales", (), report.sales)
             self._set("millrace_last_commit_timestamp_seconds", (), committed_at)
@@ -186,8 +186,7 @@ class Metrics(Collector):
         self._add("millrace_cache_hits_total", (name,), counts.get("hits", 0))
         self._add("millrace_cache_misses_total", (name,), counts.get("misses", 0))
         self._add("millrace_cache_evictions_total", (name,), counts.get("evicted", 0))
-        if (rows := getattr(report, "cached_rows", None)) is not None:
-            self._set("millrace_cache_rows", (name,), rows)
+        self._set("millrace_cache_rows", (name,), report.cached_rows)
         self._set("millrace_cache_bytes", (name,), report.memory.get("cache", 0))
         self._set_parts(name, report.memory)
         self._set("millrace_budget_limit_bytes", (name,), report.memory_limit)

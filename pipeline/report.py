@@ -24,6 +24,7 @@ class DimensionReport(msgspec.Struct):
     seconds: float = 0.0  # in the join: offering, stepping, waiting for the master
     memory: dict[str, int] = {}  # bytes in use by part, at the end
     memory_limit: int = 0
+    cached_rows: int = 0  # master rows in memory, at the end
     queue_wait: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until admitted
     processing: Histogram = msgspec.field(default_factory=Histogram)  # admitted until served
 
@@ -35,6 +36,7 @@ class DimensionReport(msgspec.Struct):
         self.seconds += other.seconds
         self.memory = _add(self.memory, other.memory)
         self.memory_limit += other.memory_limit
+        self.cached_rows += other.cached_rows
         self.queue_wait += other.queue_wait
         self.processing += other.processing
         return self
@@ -58,8 +60,8 @@ class Report(msgspec.Struct):
     topics: dict[str, int] = {}  # messages by topic
     offsets: dict[str, Offsets] = {}  # by "topic/partition"
     dimensions: dict[str, DimensionReport] = {}
-    age: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until `finished`
-    finished: float = 0.0  # Unix time
+    age: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until `at`
+    at: float = 0.0  # Unix time at which ages were taken: when the task began
     phases: dict[str, float] = {}  # seconds of work by phase: read, parse, enrich, write
     peak_bytes: int = 0  # the worker's largest resident set so far
     worker: int = 0  # its process id
@@ -81,10 +83,10 @@ class Report(msgspec.Struct):
             messages = more.messages + (known.messages if place in self.offsets else 0)
             self.offsets[place] = Offsets(min(known.first, more.first), max(known.last, more.last), messages)
         # Ages are compared at one moment: the later end of the two.
-        later = max(self.finished, other.finished)
-        self.age = self.age.shifted(later - self.finished) if self.age.count else self.age
-        self.age += other.age.shifted(later - other.finished)
-        self.finished = later
+        later = max(self.at, other.at)
+        self.age = self.age.shifted(later - self.at) if self.age.count else self.age
+        self.age += other.age.shifted(later - other.at)
+        self.at = later
         self.peak_bytes = max(self.peak_bytes, other.peak_bytes)
         return self
 

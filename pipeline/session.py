@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from typing import TYPE_CHECKING
 
 from pipeline.errors import BadSetting
@@ -58,6 +59,8 @@ def _conf(settings: Settings) -> dict[str, str]:
         # Delta rebuilds a table's state with 50 shuffle partitions otherwise: seconds for a small table.
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.session.timeZone": "UTC",
+        # Tables are addressed by path; Spark's own warehouse folder must not appear in the working directory.
+        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/millrace-spark-warehouse",
         # One Arrow batch should reach the worker as one piece of a window, not as a thousand.
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(min(settings.worker.window_sales, 32_768)),
         "spark.sql.execution.arrow.maxBytesPerBatch": f"{int(settings.worker.window_bytes)}b",

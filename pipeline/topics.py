@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from pipeline.errors import BadSetting
 from pipeline.settings import Kafka
@@ -40,7 +40,8 @@ class Topics:
 
     def backlog(self, committed: dict[str, dict[str, int]]) -> dict[str, int]:
         """Messages by topic behind the offsets the last batch ended at. Spark commits no consumer-group offsets."""
-        wanted = {TopicPartition(t, int(p)): OffsetSpec.latest() for t, ps in committed.items() for p in ps}
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        wanted = {TopicPartition(t, int(p)): latest for t, ps in committed.items() for p in ps}
         waiting: Counter[str] = Counter()
         for place, future in self._admin.list_offsets(wanted).items() if wanted else ():
             done = committed[place.topic][str(place.partition)]

@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from pipeline.contracts import DimensionContract, TableContract
 from pipeline.enrich import Dimension
+from pipeline.errors import BudgetTooSmall
 from pipeline.flow import SaleFlow
 from pipeline.joins import JOINS
 from pipeline.joins.base import Join
 from pipeline.joins.frontstage import FrontStage
 from pipeline.master.mysql import MySqlMaster
+from pipeline.master.port import Master
 from pipeline.parse import Parser
 from pipeline.plan import Plan
 from pipeline.report import Report
@@ -77,14 +79,22 @@ def _dimension(contract: DimensionContract, settings: DimensionSettings, server:
     """The dimension with the join this worker already has for it, or a new one."""
     shaped_by = repr((contract, settings, server, str(server.password)))
     if shaped_by not in _dimensions:
-        _dimensions[shaped_by] = Dimension(contract, make_join(contract, settings, server))
+        _dimensions[shaped_by] = Dimension(contract, make_join(contract.name, settings, MySqlMaster(server, contract)))
     return _dimensions[shaped_by]
 
 
-def make_join(contract: DimensionContract, settings: DimensionSettings, server: MasterData) -> Join:
-    master = MySqlMaster(server, contract)
+def make_join(name: str, settings: DimensionSettings, master: Master) -> Join:
+    """The join the settings ask for. Refuses a budget it cannot work in."""
     behind = int(settings.memory * (1 - FRONT_STAGE_SHARE)) if settings.front_stage else settings.memory
-    join = JOINS[settings.algorithm](master, behind, settings.batch)
-    if not settings.front_stage:
-        return join
-    return FrontStage(join, settings.memory, settings.max_staleness, settings.absent_staleness)
+    try:
+        join = JOINS[settings.algorithm](master, behind, settings.batch)
+        if not settings.front_stage:
+            return join
+        return FrontStage(join, settings.memory, settings.max_staleness, settings.absent_staleness)
+    except BudgetTooSmall as error:
+        share = (
+            f" (the join gets {1 - FRONT_STAGE_SHARE:.0%} of it, the front stage the rest)"
+            if settings.front_stage
+            else ""
+        )
+        raise BudgetTooSmall(f"dimensions.{name}.memory = {settings.memory}{share}: {error}") from error

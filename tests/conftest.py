@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pipeline.generate.keys import Sizes
-from pipeline.generate.seed import seed
 from pipeline.generate.report import Report
+from pipeline.generate.seed import seed
 from pipeline.local.stack import Stack, StackInfo
 from pipeline.plan import resolve
 from pipeline.reconcile import reconcile

@@ -43,6 +43,8 @@ class Job:
             "job.trigger": "100 ms",
             "warehouse.path": str(folder / "warehouse"),
             "metrics.port": "0",
+            # A test's job lives for seconds: the JVM's second compiler would take the cores and never pay back.
+            "spark.conf.spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             **{name.replace("__", "."): value for name, value in settings.items()},
         }
         self.process: subprocess.Popen[bytes] | None = None

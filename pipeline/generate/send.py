@@ -37,6 +37,7 @@ class Sender:
         self._connection: dict[str, Any] = {"bootstrap.servers": bootstrap, **(client or {})}
         self._largest_message = max(1_000_000, largest_message + 100_000)
         settings = {
+            "log_level": 3,  # a broker that has just started makes librdkafka warn, and then it works
             "enable.idempotence": True,  # a retry must not put a message there twice: the report would be wrong
             "linger.ms": 5,
             "batch.size": 1 << 20,

@@ -117,6 +117,11 @@ class Join(ABC):
         """The algorithm as a metric names it."""
         return self.name
 
+    @property
+    def cached_rows(self) -> int:
+        """Master rows kept in memory from one batch to the next."""
+        return 0
+
     def memory_used(self) -> dict[str, int]:
         """Bytes in use by part; their sum never exceeds `memory`."""
         return {}

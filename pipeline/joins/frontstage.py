@@ -186,6 +186,10 @@ class FrontStage(Join):
     def label(self) -> str:
         return f"{self.name} + {self.inner.label}"
 
+    @property
+    def cached_rows(self) -> int:
+        return len(self._rows)
+
     def memory_used(self) -> dict[str, int]:
         cache = self._rows.nbytes + self._present.nbytes + self._expires.nbytes + self._score.nbytes
         return {"cache": cache, "newcomers": self._newcomer_bytes, **self.inner.memory_used()}

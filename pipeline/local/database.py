@@ -14,7 +14,8 @@ import pymysql
 
 from pipeline.local import database_programs
 from pipeline.local.database_programs import DatabaseProgram
-from pipeline.local.process import LOOPBACK, Server, ServerFailed
+from pipeline.local.ports import LOOPBACK
+from pipeline.local.process import Server, ServerFailed
 
 MASTER = "master"
 DIMENSION_TABLES = ("product", "customer", "store")
@@ -23,7 +24,7 @@ DIMENSION_TABLES = ("product", "customer", "store")
 @dataclass(frozen=True)
 class Account:
     user: str
-    password: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Database(Server):
             self._refuse_data_of_another_kind()
             return
         with self.unfinished_data() as unfinished:
-            self.run("initialise", [*self._program.initialise, f"--datadir={unfinished}", *database_programs.as_root()])
+            command = [*self._program.initialise, f"--datadir={unfinished}", *database_programs.as_root()]
+            self.run("initialise its data", command, database_programs.REMEDY)
             self._kind_file.write_text(self.kind)
 
     def _refuse_data_of_another_kind(self) -> None:

@@ -27,6 +27,8 @@ _NEEDED_OF_JAR = (
     "share/charsets/",
 )
 _INSTALL_ONE = "Install a MySQL or MariaDB server, so that `mysqld` is on the PATH."
+# A packaged mysqld may be confined to its own folders (AppArmor), and an unpacked one may lack a library.
+REMEDY = f" If it may not use the folder, set {CHOICE}=mariadb; if it lacks a library, install that. Or: {_INSTALL_ONE}"
 
 
 @dataclass(frozen=True)

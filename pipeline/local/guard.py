@@ -12,6 +12,7 @@ the starter holds, and when the starter dies, however it dies, the pipe ends and
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import select
@@ -43,6 +44,13 @@ def _start_time_from_ps(pid: int) -> str | None:
 
 
 def _become(pid_file: Path, command: list[str]) -> None:
+    # Held until the server ends. A second one that is started before the first wrote its pid file stops here.
+    lock = os.open(pid_file.with_suffix(".lock"), os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"{pid_file}: its server is starting or running already.")
+    os.set_inheritable(lock, True)
     unfinished = pid_file.with_suffix(".partial")
     unfinished.write_text(json.dumps({"pid": os.getpid(), "started": start_time(os.getpid())}))
     unfinished.replace(pid_file)

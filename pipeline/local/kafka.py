@@ -15,7 +15,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from pipeline.local import jars
 from pipeline.local.java import java
-from pipeline.local.process import LOOPBACK, Server
+from pipeline.local.ports import LOOPBACK
+from pipeline.local.process import Server
 
 MAX_MESSAGE_BYTES = 16 << 20
 _HEAP = "-Xmx512m"
@@ -51,7 +52,8 @@ class KafkaBroker(Server):
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             properties = unfinished.with_name("server.properties")
             properties.write_text(self._properties(unfinished))
-            self.run("format", self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={properties}"))
+            options = [f"--cluster-id={cluster}", f"--config={properties}"]
+            self.run("format its data folder", self._java("kafka.tools.StorageTool", "format", *options))
 
     def command(self) -> list[str]:
         return self._java("kafka.Kafka", str(self.folder / "server.properties"))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,11 +16,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipeline.errors import MillraceError
-from pipeline.local import cache, guard
+from pipeline.local import cache, guard, ports
 
-LOOPBACK = "127.0.0.1"
-# Below the range systems take for outgoing connections, so that a stopped server finds its port free again.
-_PORTS = range(20_000, 32_000)
 _POLL_SECONDS = 0.05
 # What this process started, by pid file: the server itself, or its guard. Kept here and not in the Server, because the
 # pipe to a guard must stay open as long as this process lives, whoever still holds the Server.
@@ -45,7 +40,7 @@ class Server(ABC):
 
     name: ClassVar[str]
     port_names: ClassVar[tuple[str, ...]] = ("port",)
-    start_seconds: ClassVar[float] = 60.0
+    start_seconds: ClassVar[float] = 120.0
     stop_seconds: ClassVar[float] = 20.0
 
     def __init__(self, folder: Path, supervised: bool = False) -> None:
@@ -111,7 +106,6 @@ class Server(ABC):
             folder.mkdir(parents=True, exist_ok=True)
         if not self.ports:
             self.choose_ports()
-        self._pid_file.unlink(missing_ok=True)
         self.prepare()
         log_from = self.log.stat().st_size if self.log.exists() else 0
         self._launch()
@@ -147,14 +141,17 @@ class Server(ABC):
         self._reap()
 
     def choose_ports(self) -> None:
-        chosen = dict(zip(self.port_names, _free_ports(len(self.port_names)), strict=True))
+        found = ports.choose(len(self.port_names))
+        if len(found) < len(self.port_names):
+            raise ServerFailed(f"{self.name}: no free port on {ports.LOOPBACK}. End what holds them.")
+        chosen = dict(zip(self.port_names, found, strict=True))
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = self._ports_file.with_suffix(".partial")
         unfinished.write_text(json.dumps(chosen))
         unfinished.replace(self._ports_file)
 
     def ports_are_free(self) -> bool:
-        return all(_is_free(port) for port in self.ports.values())
+        return all(ports.is_free(port) for port in self.ports.values())
 
     @property
     def data(self) -> Path:
@@ -174,12 +171,12 @@ class Server(ABC):
             yield scratch / "data"
             (scratch / "data").rename(self.data)
 
-    def run(self, what: str, command: list[str]) -> None:
+    def run(self, what: str, command: list[str], remedy: str = "") -> None:
         """Run a program that prepares something and ends."""
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
             said = _last_lines(done.stdout + done.stderr)
-            raise ServerFailed(f"{self.name}: could not {what} ({command[0]} failed). It said:\n{said}")
+            raise ServerFailed(f"{self.name}: could not {what} ({command[0]} failed).{remedy} It said:\n{said}")
 
     def await_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         """Wait for something to become true of this server."""
@@ -228,30 +225,11 @@ class Server(ABC):
         self._pid_file.unlink(missing_ok=True)
         if starter := _started.pop(self._pid_file, None):
             if starter.stdin:
-                starter.stdin.close()
+                starter.stdin.close()  # a guard then ends what it may just be starting, and itself
+            else:
+                starter.kill()  # the server itself, if it was too young to have a pid file
             starter.wait()
 
 
 def _last_lines(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.strip().splitlines()[-15:]) or "  (nothing)"
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        # As the servers do: connections of a server that just ended may linger, and do not matter.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True
-
-
-def _free_ports(count: int) -> list[int]:
-    found = []
-    for port in random.SystemRandom().sample(_PORTS, 1_000):
-        if _is_free(port):
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise ServerFailed(f"no free port among 1000 tried between {_PORTS.start} and {_PORTS.stop} on {LOOPBACK}.")

@@ -20,7 +20,8 @@ from pipeline.local import database_programs
 from pipeline.local.database import MASTER, Account, Database
 from pipeline.local.database_programs import DatabaseProgram
 from pipeline.local.kafka import KafkaBroker
-from pipeline.local.process import LOOPBACK, PortTaken, Server
+from pipeline.local.ports import LOOPBACK
+from pipeline.local.process import PortTaken, Server
 
 _ATTEMPTS = 3
 

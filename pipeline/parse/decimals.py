@@ -7,6 +7,7 @@ A decimal is a JSON number, or a string that holds the same characters. `12.340`
 from __future__ import annotations
 
 import re
+from decimal import Context
 from decimal import Decimal as PythonDecimal
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ _NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?"
 _DIGITS = 18  # that surely fit int64; longer numbers are judged one by one
 _LONGEST = _DIGITS + len("-.")
 _MINUS, _POINT, _ZERO = b"-.0"
+_EXACT = Context(prec=100)  # Python's default context would round a decimal of 38 digits to 28
 _NULL = np.frombuffer(b"null", np.uint8)[:, None]
 
 
@@ -76,7 +78,7 @@ class Decimal(Kind):
         return -units if sign else units
 
     def _decimal(self, units: int) -> PythonDecimal:
-        return PythonDecimal((int(units < 0), tuple(map(int, str(abs(units)))), -self._scale))
+        return PythonDecimal(units).scaleb(-self._scale, _EXACT)
 
     def _shown(self, units: int) -> str:
         return f"{self._decimal(units):f}"

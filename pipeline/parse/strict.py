@@ -28,7 +28,7 @@ class Judge:
     """Decides alone what a valid message is; the fast path only ever anticipates its yes."""
 
     def __init__(self, contract: TopicContract, kinds: list[Kind]) -> None:
-        self._kinds = kinds
+        self._kinds = [(kind.field.name, kind) for kind in kinds]
         self._names = {field.name for field in contract.fields}
 
     def sale(self, message: bytes) -> list[Any]:
@@ -37,25 +37,27 @@ class Judge:
         given = dict(members)
         if len(given) < len(members):
             self._refuse_duplicates(members)
-        return [self._value(kind, given) for kind in self._kinds]
-
-    def _value(self, kind: Kind, given: dict[str, Any]) -> Any:
-        field = kind.field
-        if field.name not in given:
-            if field.required:
-                raise Reject(reasons.MISSING_FIELD, f"{field.name}: missing; needed: {kind.needs}.")
-            return None
-        value = given[field.name]
-        if value is None:
-            if not field.nullable:
-                raise kind.reject(reasons.WRONG_TYPE, None, "is not allowed")
-            return None
-        return kind.value(value)
+        row = []
+        for name, kind in self._kinds:
+            value = given.get(name)
+            if value is None:
+                _require_no_value(kind, given)
+            row.append(None if value is None else kind.value(value))
+        return row
 
     def _refuse_duplicates(self, members: Members) -> None:
         for name, times in Counter(name for name, _ in members).items():
             if times > 1 and name in self._names:
                 raise Reject(reasons.DUPLICATE_FIELD, f"{name}: given {times} times; needed: once.")
+
+
+def _require_no_value(kind: Kind, given: dict[str, Any]) -> None:
+    """Refuse a field that is null or missing but may not be."""
+    field = kind.field
+    if field.name not in given and field.required:
+        raise Reject(reasons.MISSING_FIELD, f"{field.name}: missing; needed: {kind.needs}.")
+    if field.name in given and not field.nullable:
+        raise kind.reject(reasons.WRONG_TYPE, None, "is not allowed")
 
 
 def _text(message: bytes) -> str:

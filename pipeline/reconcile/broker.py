@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from pipeline.reconcile import codecs
 from pipeline.reconcile.tables import NotReconcilable
 from pipeline.settings import Kafka
 
@@ -56,7 +55,6 @@ class Message(NamedTuple):
 class Broker:
     def __init__(self, kafka: Kafka) -> None:
         self._settings = kafka
-        codecs.install()
         try:
             self._consumer = KafkaConsumer(
                 bootstrap_servers=kafka.bootstrap.split(","),

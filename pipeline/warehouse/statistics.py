@@ -57,7 +57,7 @@ def of_file(metadata: Any, schema: pa.Schema, floating: FloatingColumns) -> str:
             nulls[column.name], raw = floating.nulls[column.name], floating.bounds[column.name]
         else:
             chunks = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
-            nulls[column.name], raw = sum(chunk.null_count for chunk in chunks), _raw_bounds(chunks)
+            nulls[column.name], raw = sum(chunk.null_count for chunk in chunks), _raw_bounds(chunks, column.type)
         if raw is None:
             continue
         for bounds, as_json, value in zip((lower, upper), _bounds_of(column.type), raw, strict=True):
@@ -67,12 +67,15 @@ def of_file(metadata: Any, schema: pa.Schema, floating: FloatingColumns) -> str:
     return msgspec.json.encode(found).decode()
 
 
-def _raw_bounds(chunks: list[Any]) -> tuple[Any, Any] | None:
+def _raw_bounds(chunks: list[Any], kind: pa.DataType) -> tuple[Any, Any] | None:
     """Over all row groups; None if one has values without bounds (Parquet gives none for very long strings)."""
     chunks = [chunk for chunk in chunks if chunk.num_values]
     if not chunks or not all(chunk.has_min_max for chunk in chunks):
         return None
-    return min(chunk.min_raw for chunk in chunks), max(chunk.max_raw for chunk in chunks)
+    lowest, highest = [chunk.min_raw for chunk in chunks], [chunk.max_raw for chunk in chunks]
+    if pa.types.is_decimal(kind) and isinstance(lowest[0], bytes):  # as bytes, -1 would be above 0
+        lowest, highest = ([int.from_bytes(raw, "big", signed=True) for raw in side] for side in (lowest, highest))
+    return min(lowest), max(highest)
 
 
 def _bounds_of(kind: pa.DataType) -> tuple[Bound, Bound]:
@@ -82,7 +85,7 @@ def _bounds_of(kind: pa.DataType) -> tuple[Bound, Bound]:
     if pa.types.is_timestamp(kind):
         return (lambda micros: _instant(micros // 1000)), (lambda micros: _instant(-(-micros // 1000)))
     if pa.types.is_decimal(kind):
-        return (lambda raw: _decimal(raw, kind.scale),) * 2
+        return (lambda unscaled: _decimal(unscaled, kind.scale),) * 2
     if pa.types.is_date(kind):
         return _day, _day
     if pa.types.is_floating(kind):
@@ -117,13 +120,12 @@ def _instant(millis: int) -> str | None:
     return f"{instant.isoformat(timespec='milliseconds')}Z"
 
 
-def _decimal(raw: int | bytes, scale: int) -> msgspec.Raw:
+def _decimal(unscaled: int, scale: int) -> msgspec.Raw:
     """A JSON number digit by digit: through a float it would lose some.
 
-    >>> bytes(_decimal(-5, 2)), bytes(_decimal(1234567890123456789, 4)), bytes(_decimal((7).to_bytes(2, "big"), 0))
+    >>> bytes(_decimal(-5, 2)), bytes(_decimal(1234567890123456789, 4)), bytes(_decimal(7, 0))
     (b'-0.05', b'123456789012345.6789', b'7')
     """
-    unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
     return msgspec.Raw(f"{'-' if unscaled < 0 else ''}{text}".encode())

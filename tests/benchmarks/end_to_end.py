@@ -1,9 +1,9 @@
 """make bench: sales a second from Kafka to Delta, on this machine, with the embedded stack.
 
 Workload: product 2 M rows drawn by Zipf 1.0, customer 200 000 and store 500 by Zipf 0.5, four Kafka partitions, three
-dimensions joined. Each case runs the job until the topic is empty; a batch's time is the distance between two commits in the
-Delta log, so it holds everything: planning, reading, parsing, joining, writing, committing. The first batches warm up
-and are not counted. Compare cases of one run with each other, never with another machine's.
+dimensions joined. Each case runs the job until the topic is empty; a batch's time is the distance between two commits
+in the Delta log, so it holds everything: planning, reading, parsing, joining, writing, committing. The first batches
+warm up and are not counted. Compare cases of one run with each other, never with another machine's.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 from deltalake import DeltaTable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tests.running import Job
-
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.seed import seed
 from pipeline.generate.workload import Workload
 from pipeline.local.stack import Stack, StackInfo
+from tests.running import Job
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = Sizes(products=2_000_000, customers=200_000, stores=500)
@@ -96,7 +96,7 @@ def run(case: Case, repeat: int, stack: StackInfo, folder: Path) -> dict[str, ob
         for commit in DeltaTable(str(place / "warehouse/fact_sales")).history()
         if commit["operation"] in ("WRITE", "STREAMING UPDATE") and "CREATE" not in commit["operation"]
     )
-    seconds = [round((b - a) / 1000, 3) for a, b in zip(commits, commits[1:], strict=False)][case.warm_up :]
+    seconds = [round((b - a) / 1000, 3) for a, b in pairwise(commits)][case.warm_up :]
     shutil.rmtree(place)
     rate = case.batch * len(seconds) / sum(seconds)
     print(

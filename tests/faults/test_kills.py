@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.running import Job, wait_until
 
 from pipeline.generate.keys import Sizes
 from pipeline.generate.report import Report
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
 from pipeline.local.stack import StackInfo
+from tests.running import Job, wait_until
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from tests.running import Job, wait_until
 
 from pipeline.generate.keys import Sizes
 from pipeline.generate.report import Report
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
 from pipeline.local.stack import StackInfo
+from tests.running import Job, wait_until
 
 
 def send(stack: StackInfo, sizes: Sizes, topic: str, messages: int, **workload) -> Report:
@@ -115,8 +115,9 @@ def test_a_lost_checkpoint_is_refused_with_the_way_out(
     ],
 )
 def test_what_cannot_work_is_refused_before_the_first_batch(
-    setting: dict[str, str], says: str, tmp_path: Path, seeded: StackInfo, topic: str
+    setting: dict[str, str], says: str, tmp_path: Path, stack, seeded: StackInfo, topic: str
 ) -> None:
+    stack.kafka.create_topic(topic, 1)
     job = Job(tmp_path, seeded, topic, **setting)
     job.start()
     assert job.wait() == 2

@@ -28,7 +28,7 @@ from pipeline.generate.seed import seed
 from pipeline.generate.workload import Workload
 from pipeline.parse import Parser
 from pipeline.plan import Plan, resolve
-from pipeline.reconcile import NotReconcilable, Verdict, codecs, reconcile
+from pipeline.reconcile import NotReconcilable, Verdict, reconcile
 from pipeline.reconcile.broker import Broker, Message, Place
 
 TOPIC = "reconciled-sales"
@@ -124,7 +124,6 @@ def right_tables(plan: Plan, connection: Any) -> tuple[Rows, Rows]:
 
 
 def read_all(bootstrap: str, topic: str) -> pa.Table:
-    codecs.install()
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     partitions = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic)]
     end = consumer.end_offsets(partitions)

@@ -48,7 +48,7 @@ def reports(draw: st.DrawFn) -> Report:
         offsets=draw(st.dictionaries(st.sampled_from(["t/0", "t/1"]), offsets, max_size=2)),
         dimensions=draw(st.dictionaries(st.sampled_from(["product", "store"]), dimension_reports(), max_size=2)),
         age=Histogram.of(draw(ages)),
-        finished=draw(st.floats(1.7e9, 1.7e9 + 10)),
+        at=draw(st.floats(1.7e9, 1.7e9 + 10)),
         phases=draw(st.dictionaries(st.sampled_from(["parse", "write"]), st.floats(0, 100))),
         peak_bytes=draw(st.integers(0, 10**10)),
         worker=draw(st.integers(0, 10**6)),
@@ -81,7 +81,7 @@ def test_the_order_of_the_tasks_does_not_matter(parts: list[Report], random) -> 
     shuffled = parts[:]
     random.shuffle(shuffled)
     one, other = merged(*parts), merged(*shuffled)
-    for exact in ("sales", "rejected", "topics", "offsets", "peak_bytes", "finished"):
+    for exact in ("sales", "rejected", "topics", "offsets", "peak_bytes", "at"):
         assert getattr(one, exact) == getattr(other, exact), exact
     assert sorted(f.path for f in one.facts) == sorted(f.path for f in other.facts)
     for name in one.dimensions:
@@ -96,6 +96,7 @@ def test_the_order_of_the_tasks_does_not_matter(parts: list[Report], random) -> 
 def test_a_merge_counts_every_task_once(parts: list[Report]) -> None:
     whole = merged(*parts)
     assert whole.sales == sum(part.sales for part in parts)
+    assert whole.peak_bytes == max(part.peak_bytes for part in parts)  # a peak is no sum
     assert whole.age.count == sum(part.age.count for part in parts)
     for topic in whole.topics:
         assert whole.topics[topic] == sum(part.topics.get(topic, 0) for part in parts)
@@ -110,10 +111,10 @@ def test_a_merge_counts_every_task_once(parts: list[Report]) -> None:
 
 
 def test_ages_are_told_as_of_the_later_end() -> None:
-    early = Report(age=Histogram.of(np.array([10.0])), finished=100.0)
-    late = Report(age=Histogram.of(np.array([1.0])), finished=105.0)
+    early = Report(age=Histogram.of(np.array([10.0])), at=100.0)
+    late = Report(age=Histogram.of(np.array([1.0])), at=105.0)
     for whole in (merged(early, late), merged(late, early)):
-        assert whole.finished == 105.0
+        assert whole.at == 105.0
         assert whole.age.total == pytest.approx(16.0)
         assert whole.age.quantile(1.0) == pytest.approx(15.0, rel=0.03)
         assert whole.age.quantile(0.0) == pytest.approx(1.0, rel=0.03)

@@ -218,6 +218,12 @@ def test_a_batch_half_done_by_the_other_writer_names_it(where):
         opened(replace(where, writer="spark"))
 
 
+def test_the_writer_may_change_when_no_batch_is_half_done(where):
+    opened(where).commit(batch_of(where, 3, [1], ["bad"]))
+    opened(replace(where, writer="spark")).finish(3)
+    assert column(where, "rejects", "reason") == ["bad"]
+
+
 def test_side_tables_nobody_knows_are_refused_before_anything_is_committed(where):
     warehouse = opened(where)
     with pytest.raises(WarehouseRefused, match="are no side tables"):
@@ -360,7 +366,7 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(VALUES, min_size=1, max_size=4), min_size=1, max_size=4), st.data())
 def test_filtering_through_the_tables_statistics_finds_every_row(tmp_path, batches, data):
     where = warehouse_settings(tmp_path / os.urandom(4).hex())

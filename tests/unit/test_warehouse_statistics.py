@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.warehouse import statistics
@@ -82,6 +82,12 @@ def test_the_bounds_of_all_windows_are_merged_and_nulls_are_added_up():
     assert found == {"numRecords": "6", "minValues": {"c": "-1"}, "maxValues": {"c": "9"}, "nullCount": {"c": "3"}}
 
 
+@pytest.mark.parametrize("precision", [5, 18, 38])
+def test_the_bounds_of_decimals_are_merged_as_numbers(precision):
+    windows = [[Decimal("0.05")], [Decimal("-0.05")], [Decimal("-7.00"), Decimal("3.00")]]
+    assert bounds(pa.decimal128(precision, 2), *windows) == ("-7.00", "3.00")
+
+
 def test_a_column_of_nulls_has_only_a_null_count():
     assert stats_of(pa.string(), [None], [None]) == {
         "numRecords": "2",
@@ -136,6 +142,7 @@ def test_only_the_first_32_columns_have_statistics():
         assert list(found[part]) == [f"c{i}" for i in range(32)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=70), min_size=1, max_size=5))
 def test_every_string_lies_within_its_bounds(values):
     lowest, highest = bounds(pa.string(), values)
@@ -146,6 +153,7 @@ def test_every_string_lies_within_its_bounds(values):
     assert highest is None or len(highest) <= 32
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-62_135_596_800_000_000, 253_402_300_799_999_000), min_size=1, max_size=5))
 def test_every_moment_lies_within_its_bounds_and_they_are_close(micros):
     values = pa.array(micros, pa.int64()).cast(INSTANT)
