@@ -57,6 +57,6 @@ def windows(batches: Iterable[pa.RecordBatch], limits: Worker) -> Iterator[pa.Ta
 def _window(batches: list[pa.RecordBatch]) -> pa.Table:
     table = pa.Table.from_batches(batches).cast(MESSAGE)
     # Kafka takes any number for a time. Behind this one neither Delta nor Python knows a date.
-    bounded = pc.min_element_wise(table["timestamp"], _LAST_MOMENT)
+    bounded = pc.if_else(pc.greater(table["timestamp"], _LAST_MOMENT), _LAST_MOMENT, table["timestamp"])
     table = table.set_column(table.schema.get_field_index("timestamp"), MESSAGE.field("timestamp"), bounded)
     return table.rename_columns([f"message.{name}" for name in table.column_names]).combine_chunks()

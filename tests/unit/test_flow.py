@@ -158,6 +158,14 @@ def test_a_failing_master_fails_the_batch_and_leaves_no_files(tmp_path: Path, ma
     assert rows(tmp_path) == []
 
 
+def test_a_kafka_timestamp_behind_all_calendars_is_brought_back_to_the_last_moment(tmp_path: Path, masters) -> None:
+    beyond = pa.array([2**62], pa.timestamp("us", tz="UTC"))
+    message = batch_of(sale(1))
+    flow_into(tmp_path, masters).run([message.set_column(3, "timestamp", beyond)])
+    [file] = (tmp_path / "facts").rglob("*.parquet")
+    assert file.parent.name == "received_on=9999-12-31"
+
+
 def test_no_messages_make_no_files(tmp_path: Path, masters) -> None:
     report = flow_into(tmp_path, masters).run([batch_of()])
     assert (report.facts, report.rejects, report.sales) == ([], [], 0)
