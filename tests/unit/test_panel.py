@@ -35,7 +35,7 @@ def a_report(sales: int = 1_000, wait: float = 0.3, **counts: float) -> Report:
         topics={"sales": sales + sales // 50},
         dimensions={"product": product},
         age=Histogram.of(np.full(sales, 1.0)),
-        finished=100.0,
+        at=100.0,
     )
 
 
