@@ -109,7 +109,7 @@ def test_a_quantile_lies_within_its_bucket() -> None:
     metrics = Metrics()
     report = a_report()
     report.age = Histogram.of(np.concatenate([np.full(90, 0.25), np.full(10, 40.0)]))
-    metrics.published(report, report.finished, 0)
+    metrics.published(report, report.at, 0)
     p50, p99 = compare(None, scraped(metrics, 1.0)).freshness
     assert p50 is not None
     assert p99 is not None
