@@ -200,6 +200,14 @@ def reconcile_(
 
 
 @app.command()
+def jars() -> None:
+    """Fetch the jars Spark needs for Kafka and Delta, and list them as spark-submit's --jars wants them."""
+    from pipeline.local import jars as locked
+
+    print(",".join(str(jar) for jar in locked.fetch("spark")))
+
+
+@app.command()
 def joins() -> None:
     """List the joins that can be set, one a line."""
     from pipeline.joins import JOINS

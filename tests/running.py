@@ -47,6 +47,7 @@ class Job:
             "spark.conf.spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             **{name.replace("__", "."): value for name, value in settings.items()},
         }
+        self.command = [sys.executable, "-m", "pipeline.cli", "run"]
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -57,7 +58,7 @@ class Job:
         arguments = [part for assignment in self.assignments for part in ("--set", assignment)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.cli", "run", *arguments],
+                [*self.command, *arguments],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

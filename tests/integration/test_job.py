@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from pipeline.generate.keys import Sizes
 from pipeline.generate.report import Report
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
+from pipeline.local.java import java_home
 from pipeline.local.stack import StackInfo
 from tests.running import Job, wait_until
 
@@ -43,8 +46,24 @@ def metrics(job: Job) -> str:
 def test_both_writers_bring_every_sale_to_the_warehouse_once(
     writer: str, tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled
 ) -> None:
-    sent = send(seeded, seeded_sizes, topic, 20_000, malformed=0.02, unknown=0.03, null_keys=0.01, duplicates=0.01)
+    untidy = {"malformed": 0.02, "unknown": 0.03, "null_keys": 0.01, "duplicates": 0.01, "oversized": 0.0002}
+    sent = send(seeded, seeded_sizes, topic, 20_000, **untidy)  # oversized: four messages of 5 MB
     job = Job(tmp_path, seeded, topic, warehouse__writer=writer, job__max_offsets_per_trigger="8000")
+    run_to_the_end(job)
+    reconciled(job, sent)
+
+
+def test_spark_submit_runs_the_same_job(
+    tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = send(seeded, seeded_sizes, topic, 5_000, malformed=0.02, unknown=0.03)
+    monkeypatch.setenv("JAVA_HOME", str(java_home()))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    jars = subprocess.check_output([sys.executable, "-m", "pipeline.cli", "jars"], text=True).strip()
+    job = Job(tmp_path, seeded, topic)
+    submit = str(Path(sys.executable).parent / "spark-submit")
+    script = str(Path(__file__).parents[2] / "jobs" / "enrich_sales.py")
+    job.command = [submit, "--master", "local[2,4]", "--jars", jars, script]
     run_to_the_end(job)
     reconciled(job, sent)
 
