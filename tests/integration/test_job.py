@@ -61,7 +61,9 @@ def test_spark_submit_runs_the_same_job(
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     jars = subprocess.check_output([sys.executable, "-m", "pipeline.cli", "jars"], text=True).strip()
     job = Job(tmp_path, seeded, topic)
-    submit = str(Path(sys.executable).parent / "spark-submit")
+    bin_folder = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", bin_folder, prepend=":")  # as in an activated environment
+    submit = f"{bin_folder}/spark-submit"
     script = str(Path(__file__).parents[2] / "jobs" / "enrich_sales.py")
     job.command = [submit, "--master", "local[2,4]", "--jars", jars, script]
     run_to_the_end(job)
