@@ -15,7 +15,7 @@ from pipeline.errors import BadSetting
 from pipeline.joins import JOINS
 from pipeline.settings_loader import Bytes, Seconds, Secret, load_tree
 
-WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 190 MiB
+WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 185 MiB
 WINDOW_COPIES = 6  # messages, columns, facts and the Parquet encoder's pages, as multiples of the message bytes
 STACK_FILE = Path(".millrace/stack.toml")  # written by `millrace up`: where the embedded servers answer
 
