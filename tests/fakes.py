@@ -25,8 +25,8 @@ class FakeClock:
 class WatchedMaster(MemoryMaster):
     """A master in memory that keeps the keys of every look-up."""
 
-    def __init__(self, table: pa.Table, fail_on: int | None = None) -> None:
-        super().__init__(table, fail_on)
+    def __init__(self, table: pa.Table, fail_on: int | None = None, **options: Any) -> None:
+        super().__init__(table, fail_on, **options)
         self.asked: list[list[Any]] = []
 
     def lookup(self, keys: pa.Array) -> pa.Table:

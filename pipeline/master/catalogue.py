@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipeline.contracts import DimensionContract, KeyColumn
-from pipeline.errors import BadContract
 from pipeline.master.drivers import Row
-from pipeline.master.sql import KeyPart, Statements, text
+from pipeline.master.literals import Part, text
+from pipeline.master.sql import Index, Statements
 
 Query = Callable[[str, str], Sequence[Row]]  # a statement and its purpose
 
@@ -19,6 +19,13 @@ _TEXTS = {"char", "varchar"}
 _BINARIES = {"binary", "varbinary"}
 _MOMENTS = {"timestamp", "datetime"}
 _KEY_FAMILIES = {"int64": _INTEGERS, "string": _TEXTS, "binary": _BINARIES}
+# How the values of a family are written. FLOAT has no exact text, and ENUM's order is not that of its texts.
+_FORMS = {
+    **dict.fromkeys(_INTEGERS | {"decimal", "year"}, "number"),
+    **dict.fromkeys(_TEXTS, "string"),
+    **dict.fromkeys(_BINARIES, "binary"),
+    **dict.fromkeys(_MOMENTS | {"date", "time", "uuid", "inet4", "inet6"}, "plain"),
+}
 
 
 @dataclass(frozen=True)
@@ -34,11 +41,12 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Index:
-    """One usable unique index: a B-tree over whole columns."""
+class Described:
+    """One usable index: a B-tree over whole columns."""
 
     name: str
     columns: tuple[str, ...]  # lower case, in the index's order
+    unique: bool
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class Catalogue:
     """A table as the server describes it. Column names are looked up without regard to case, as the server does."""
 
     columns: dict[str, Column]
-    indexes: tuple[Index, ...]
+    indexes: tuple[Described, ...]
 
     @classmethod
     def read(cls, query: Query, table: str) -> Catalogue:
@@ -62,40 +70,54 @@ class Catalogue:
             f"describing the indexes of {table}",
         )
         described = [Column(*map(_text, row)) for row in columns]
-        return cls({column.name.lower(): column for column in described}, tuple(_unique_indexes(parts)))
+        return cls({column.name.lower(): column for column in described}, tuple(_usable_indexes(parts)))
 
     def column(self, name: str) -> Column | None:
         return self.columns.get(name.lower())
 
-    def unique_index_over(self, names: Sequence[str]) -> Index | None:
-        """A unique index on exactly these columns, the primary key first."""
+    def key_index(self, names: Sequence[str]) -> Described | None:
+        """The best index for these columns: a unique one on exactly them, else one that begins with them."""
         wanted = sorted(name.lower() for name in names)
-        fitting = [index for index in self.indexes if sorted(index.columns) == wanted]
-        return min(fitting, key=lambda index: index.name != "PRIMARY", default=None)
+        fitting = [index for index in self.indexes if sorted(index.columns[: len(wanted)]) == wanted]
+        exact = [index for index in fitting if index.unique and len(index.columns) == len(wanted)]
+        return next(iter(exact or fitting), None)
+
+    def scan_index(self, names: Sequence[str]) -> Described | None:
+        """An index in whose order every row has a place of its own: the primary key, else a unique one without null.
+
+        Else the unique index on the natural key, since rows without one are not delivered.
+        """
+        for index in self.indexes:
+            columns = [self.columns[name] for name in index.columns]
+            placed = index.unique and all(column.data_type in _FORMS for column in columns)
+            if placed and all(column.is_nullable == "NO" for column in columns):
+                return index
+        natural = self.key_index(names)
+        return natural if natural and _is_unique_over(natural, names) else None
 
     def statements(self, dimension: DimensionContract) -> Statements:
-        """The reads of this table. Fails with every violation of the contract if there is one."""
-        if broken := violations(self, dimension):
-            raise BadContract("\n".join(broken))
+        """The reads of this table."""
         keys = [self.columns[part.column.lower()] for part in dimension.natural_key]
-        index = self.unique_index_over([key.name for key in keys])
-        assert index is not None, "violations() looked for it"
-        names = [key.name.lower() for key in keys]
         rest = [dimension.surrogate_key, dimension.updated_at, *dimension.attributes]
+        names = [key.name.lower() for key in keys]
+        natural, scan = self.key_index(names), self.scan_index(names)
+        order = natural.columns[: len(names)] if natural else ()
         return Statements(
             table=dimension.table,
             columns=(*(key.name for key in keys), *(self.columns[name.lower()].name for name in rest)),
-            key=tuple(
-                KeyPart(key.name, part.type, key.character_set, key.collation, key.is_nullable == "YES")
-                for key, part in zip(keys, dimension.natural_key, strict=True)
-            ),
-            index=index.name,
-            index_order=tuple(names.index(name) for name in index.columns),
+            key=tuple(map(_part, keys)),
+            key_index=self._index(natural.name, order) if natural else None,
+            key_order=tuple(names.index(name) for name in order),
+            unique=natural is not None and _is_unique_over(natural, names),
+            scan_index=self._index(scan.name, scan.columns) if scan else None,
         )
+
+    def _index(self, name: str, columns: Sequence[str]) -> Index:
+        return Index(name, tuple(_part(self.columns[column]) for column in columns))
 
 
 def violations(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
-    """Every way in which the table is not what the contract says: a sentence each, with the remedy."""
+    """Every way in which the columns are not what the contract says: a sentence each, with the remedy."""
     table = dimension.table
     if not catalogue.columns:
         return [
@@ -124,13 +146,31 @@ def violations(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
         for name, kind in dimension.attributes.items()
         if not _readable_as(column := catalogue.columns[name.lower()], kind)
     ]
-    if catalogue.unique_index_over(keys) is None:
-        columns = ", ".join(keys)
-        broken.append(
-            f"{table} has no usable unique index on exactly ({columns}); look-ups would read the whole table, and a "
-            f"key could have two rows. Add one: ALTER TABLE {table} ADD UNIQUE INDEX ({columns})."
-        )
     return broken
+
+
+def no_unique_index(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
+    """What to say if look-ups cannot find a key, or not only one row of it."""
+    names = [part.column for part in dimension.natural_key]
+    index = catalogue.key_index(names)
+    if index and _is_unique_over(index, names):
+        return []
+    table, columns = dimension.table, ", ".join(names)
+    return [
+        f"{table} has no usable unique index on exactly ({columns}); look-ups would read the whole table, and a "
+        f"key could have two rows. Add one: ALTER TABLE {table} ADD UNIQUE INDEX ({columns})."
+    ]
+
+
+def no_scan_index(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
+    """What to say if a scan could not go on where it stopped."""
+    if catalogue.scan_index([part.column for part in dimension.natural_key]):
+        return []
+    return [
+        f"{dimension.table} has no primary key and no usable unique index without nullable columns; a scan could not "
+        f"go on where it stopped. Add one: ALTER TABLE {dimension.table} ADD COLUMN id BIGINT NOT NULL AUTO_INCREMENT "
+        "PRIMARY KEY."
+    ]
 
 
 def notes(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
@@ -149,11 +189,11 @@ def _key_violation(catalogue: Catalogue, table: str, part: KeyColumn) -> str | N
     if column.data_type in _KEY_FAMILIES[part.type]:
         return None
     fitting = [kind for kind, families in _KEY_FAMILIES.items() if column.data_type in families]
-    remedy = f"Set its type to {fitting[0]}." if fitting else f"A key of this kind needs {_FORMS[part.type]}."
+    remedy = f"Set its type to {fitting[0]}." if fitting else f"A key of this kind needs {_WANTED[part.type]}."
     return f"{table}.{part.column} is {column.column_type.upper()}, but the contract calls it {part.type}. {remedy}"
 
 
-_FORMS = {"int64": "an integer column", "string": "CHAR or VARCHAR", "binary": "BINARY or VARBINARY"}
+_WANTED = {"int64": "an integer column", "string": "CHAR or VARCHAR", "binary": "BINARY or VARBINARY"}
 
 
 def _readable_as(column: Column, kind: pa.DataType) -> bool:
@@ -174,17 +214,30 @@ def _readable_as(column: Column, kind: pa.DataType) -> bool:
     return True  # anything can be read as text or as bytes
 
 
-def _unique_indexes(parts: Sequence[Row]) -> list[Index]:
+def _part(column: Column) -> Part:
+    nullable = column.is_nullable == "YES"
+    return Part(column.name, _FORMS[column.data_type], column.character_set, column.collation, nullable)
+
+
+def _is_unique_over(index: Described, names: Sequence[str]) -> bool:
+    return index.unique and len(index.columns) == len(names)
+
+
+def _usable_indexes(parts: Sequence[Row]) -> list[Described]:
+    """Those that give an order, the primary key first."""
     usable: dict[str, list[str] | None] = {}
+    unique: dict[str, bool] = {}
     for name, column, non_unique, kind, prefix in parts:
         # An index on a prefix of a column, on an expression, or a hash neither proves uniqueness nor gives an order.
-        whole = column is not None and prefix is None and _text(non_unique) == "0" and _text(kind) == "BTREE"
+        whole = column is not None and prefix is None and _text(kind) == "BTREE"
         columns = usable.setdefault(_text(name), [])
+        unique[_text(name)] = _text(non_unique) == "0"
         if not whole:
             usable[_text(name)] = None
         elif columns is not None:
             columns.append(_text(column).lower())
-    return [Index(name, tuple(columns)) for name, columns in usable.items() if columns]
+    described = [Described(name, tuple(columns), unique[name]) for name, columns in usable.items() if columns]
+    return sorted(described, key=lambda index: index.name != "PRIMARY")
 
 
 def _text(value: bytes | None) -> str:

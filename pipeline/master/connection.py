@@ -6,14 +6,16 @@ import os
 import random
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from pipeline.errors import BadSetting, MasterReadFailed
 from pipeline.master import drivers
-from pipeline.master.drivers import Address, Driver, Row
+from pipeline.master.drivers import Address, Driver, ask
+from pipeline.master.pace import Pace
 from pipeline.master.port import ReadCount
+from pipeline.master.wire import Columns
 from pipeline.settings import MasterData
 
 _FIRST_DELAY = 0.05  # seconds before the second attempt; doubles from there
@@ -61,23 +63,41 @@ class Connection:
         connect: Callable[[Address], Driver] = drivers.connect,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        pace: Pace | None = None,
     ) -> None:
         self.largest_statement = 1 << 20  # bytes; the server's own limit, once connected
         self._settings = settings
         self._connect = connect
         self._clock = clock
         self._sleep = sleep
+        self._pace = pace or Pace(settings.queries_per_second, clock, sleep)
         self._driver: Driver | None = None
         self._owner = 0  # the process that opened the driver
         self._used_at = 0.0
+        self._statement = ""
+        self._under_way = False  # the statement was sent, and its answer not yet received
+        self._not_sent: Exception | None = None
 
-    def query(self, sql: str, purpose: str, count: ReadCount) -> Sequence[Row]:
-        """The rows of a statement. `purpose` says in an error what it was for; `count` takes attempts that fail."""
+    def query(self, sql: str, purpose: str, count: ReadCount) -> Columns:
+        """The answer to a statement. `purpose` says in an error what it was for; `count` takes attempts that fail."""
+        self.send(sql)
+        return self.receive(purpose, count)
+
+    def send(self, sql: str) -> None:
+        """Let the server begin, and do not wait. If that fails, `receive` tells, or tries again."""
+        self._statement, self._not_sent = sql, None
+        try:
+            self._begin()
+        except Exception as error:  # noqa: BLE001 raised by receive()
+            self._not_sent = error
+
+    def receive(self, purpose: str, count: ReadCount) -> Columns:
+        """The answer to the statement that was sent."""
         started = self._clock()
         deadline = started + self._settings.retry_for
         for attempt, delay in enumerate(_delays(), start=1):
             try:
-                return self._attempt(sql)
+                return self._answer()
             except Exception as error:  # the drivers' errors share no base; none is swallowed
                 count.failures += 1
                 waited = self._clock() - started
@@ -92,38 +112,58 @@ class Connection:
         raise AssertionError("the delays never end")
 
     def close(self) -> None:
+        """Also the way out of a statement whose answer nobody wants any more."""
         driver, self._driver = self._driver, None
+        self._under_way = False
         if driver is not None and self._owner == os.getpid():
             with suppress(Exception):  # the other side may be gone; nothing is lost by not saying good-bye
                 driver.close()
         elif driver is not None:
-            # Inherited by a fork: closing it here would end the parent's session and disturb its event loop.
+            # Inherited by a fork: closing it here would end the parent's session.
             _INHERITED.append(driver)
 
-    def _attempt(self, sql: str) -> Sequence[Row]:
+    def _answer(self) -> Columns:
+        if self._not_sent is not None:
+            error, self._not_sent = self._not_sent, None
+            raise error
+        if self._owner != os.getpid():
+            self.close()
+        if not self._under_way:
+            self._begin()
+        assert self._driver is not None
+        try:
+            columns = self._driver.receive()
+        except BaseException:  # an interrupt too leaves half an answer in the connection
+            self.close()
+            raise
+        self._under_way = False
+        self._used_at = self._clock()
+        return columns
+
+    def _begin(self) -> None:
         idle = self._clock() - self._used_at
         if self._driver is not None and (self._owner != os.getpid() or idle > _IDLE):
             self.close()
+        self._pace.wait()
         if self._driver is None:
             self._open()
         assert self._driver is not None
         try:
-            rows = self._driver.query(sql)
-        except BaseException:  # an interrupt too leaves half an answer in the connection
+            self._driver.send(self._statement)
+        except BaseException:
             self.close()
             raise
-        self._used_at = self._clock()
-        return rows
+        self._under_way = True
 
     def _open(self) -> None:
         self._owner = os.getpid()
         driver = self._connect(self._address())
         try:
             for statement in _EVERY_SESSION:
-                driver.query(statement)
+                ask(driver, statement)
             for variable in _IF_KNOWN:
                 _set_if_known(driver, variable, self._settings.read_timeout)
-            [(largest,)] = driver.query("SELECT @@max_allowed_packet")
+            [(largest,)] = ask(driver, "SELECT @@max_allowed_packet")
         except BaseException:
             with suppress(Exception):
                 driver.close()
@@ -173,7 +213,7 @@ def is_passing(error: BaseException) -> bool:
 
 def _set_if_known(driver: Driver, variable: str, timeout: float) -> None:
     try:
-        driver.query("SET SESSION " + variable.format(seconds=float(timeout), milliseconds=round(timeout * 1000)))
+        ask(driver, "SET SESSION " + variable.format(seconds=float(timeout), milliseconds=round(timeout * 1000)))
     except Exception as error:
         if error.args[:1] != (_UNKNOWN_VARIABLE,):
             raise

@@ -1,31 +1,41 @@
-"""A master table in MySQL or MariaDB, read over its unique index."""
+"""A master table in MySQL or MariaDB, read over its indexes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline import keys as natural_keys
 from pipeline.contracts import DimensionContract
-from pipeline.errors import BadContract, MasterReadFailed
-from pipeline.keys import unpack
-from pipeline.master import drivers, rows
-from pipeline.master.catalogue import Catalogue, notes
-from pipeline.master.connection import Connection
-from pipeline.master.drivers import Address, Driver
-from pipeline.master.port import KEY, MasterStatistics, Reads
-from pipeline.master.sql import Statements, text
+from pipeline.errors import BadContract, MillraceError
+from pipeline.master import order
+from pipeline.master import rows as rows_of
+from pipeline.master.catalogue import Catalogue, no_scan_index, no_unique_index, notes, violations
+from pipeline.master.drivers import as_rows
+from pipeline.master.literals import Part, text
+from pipeline.master.order import Collation
+from pipeline.master.pool import Pool, Request
+from pipeline.master.port import KEY, MasterStatistics, Scan
+from pipeline.master.reading import Reader
+from pipeline.master.sql import Statements
 from pipeline.settings import MasterData
 
 _COUNTED_EXACTLY = 1_000_000  # rows up to which COUNT(*) costs the server well under a second
 _SAMPLE = 1_000  # rows whose width stands for all
+_KEYS_A_QUERY = 100_000  # of a list of borders: few round trips, a few megabytes
 
 
 class MySqlMaster:
-    """The port over one table of a server. Opens its connection at the first read, in the process that reads.
+    """The port over one table of a server. Opens a connection at the first read, in the process that reads.
 
     Two keys are equal when their bytes are. The server may think otherwise (case, accents, trailing spaces), and then
     returns more rows than were asked for; those are dropped here. It cannot return fewer.
@@ -35,17 +45,16 @@ class MySqlMaster:
         self,
         settings: MasterData,
         dimension: DimensionContract,
-        connect: Callable[[Address], Driver] = drivers.connect,
+        pool: Pool | None = None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.reads = Reads()
         self._dimension = dimension
-        self._clock = clock
-        self._connection = Connection(settings, connect, clock, sleep)
+        self._reader = Reader(pool or Pool.shared(settings), dimension, clock)
+        self.reads = self._reader.reads
         self._types = [part.type for part in dimension.natural_key]
-        self._schema = rows.schema(dimension)
+        self._schema = rows_of.schema(dimension)
         self._known: Statements | None = None
+        self._collations: list[Collation] | None = None
 
     @property
     def key_type(self) -> pa.DataType:
@@ -55,96 +64,193 @@ class MySqlMaster:
     def schema(self) -> pa.Schema:
         return self._schema
 
+    @property
+    def unique(self) -> bool:
+        return self._statements().unique
+
+    @property
+    def indexed(self) -> bool:
+        return self._statements().key_index is not None
+
+    def verify(self, needs_unique_index: bool = True) -> list[str]:
+        """Compare the table with the contract: fails with every violation, returns what is worth knowing.
+
+        An algorithm that only scans needs no index on the natural key, but one in whose order it can scan.
+        """
+        catalogue = Catalogue.read(self._reader.describe, self._dimension.table)
+        broken = violations(catalogue, self._dimension)
+        if catalogue.columns:
+            broken += (no_unique_index if needs_unique_index else no_scan_index)(catalogue, self._dimension)
+        if broken:
+            raise BadContract("\n".join(broken))
+        self._known, self._collations = catalogue.statements(self._dimension), None
+        return notes(catalogue, self._dimension)
+
     def lookup(self, keys: pa.Array) -> pa.Table:
         """One query, unless its text would exceed the server's `max_allowed_packet`."""
-        keys, columns = self._possible(keys)
-        if not len(keys):
-            return self._schema.empty_table()
-        statement = self._statements().lookup(columns)
-        if len(statement) > self._connection.largest_statement and len(keys) > 1:
-            half = len(keys) // 2
-            return pa.concat_tables([self.lookup(keys.slice(0, half)), self.lookup(keys.slice(half))]).combine_chunks()
-        answer = self._read("lookup", statement)
-        asked_for = pc.is_in(answer[KEY], value_set=keys)
-        return answer if pc.all(asked_for).as_py() is not False else answer.filter(asked_for)
+        return self._found(self._ask_for(keys))
 
-    def page(self, after: Any | None, rows: int) -> pa.Table:
-        key = None if after is None else self._columns(pa.array([after], self.key_type))
-        return self._read("page", self._statements().page(key, rows, inclusive=False))
+    def lookups(self, requests: Iterable[pa.Array]) -> Iterator[pa.Table]:
+        source = iter(requests)
+        ahead: deque[_Asked] = deque()
+        try:
+            for keys in islice(source, self._reader.pool.size):
+                ahead.append(self._ask_for(keys))
+            while ahead:
+                answer = self._found(ahead.popleft())
+                for keys in islice(source, 1):  # the server goes on while the caller works on this answer
+                    ahead.append(self._ask_for(keys))
+                yield answer
+        finally:
+            for asked in ahead:
+                asked.abandon()
 
-    def page_at(self, key: Any, rows: int) -> pa.Table:
-        columns = self._columns(pa.array([key], self.key_type))
-        return self._read("page", self._statements().page(columns, rows, inclusive=True))
+    def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
+        return self._scan("scan", position, rows, until)
+
+    def borders(self, rows: int) -> pa.Array:
+        statements = self._by_key("borders")
+        borders, behind, next_border = [], None, 0
+        while True:
+            raw = self._reader.read("describe", statements.keys(behind, _KEYS_A_QUERY))
+            key = natural_keys.pack(rows_of.natural_key(raw, self._dimension))
+            borders.append(key.take(pa.array(np.arange(next_border, len(key), rows))))
+            next_border = (next_border - len(key)) % rows
+            if len(key) < _KEYS_A_QUERY:
+                every = pa.concat_arrays(borders)
+                return every if statements.unique else every.unique()
+            behind = self._place(key[len(key) - 1 :])
+
+    def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
+        statements = self._by_key("page")
+        low, high = (None if key is None else self._place(pa.array([key], self.key_type)) for key in (first, until))
+        others, columns = (None, None) if also is None else rows_of.possible(also, self._types)
+        if others is None or not len(others):
+            return self._reader.decode("page", self._reader.read("page", statements.page(low, high, rows, None)))
+        raw = self._reader.read("page", statements.page(low, high, rows, columns))
+        answer = self._reader.decode("page", raw[:-1])
+        # Rows with one of the other keys are taken from their own part of the answer, where none of them is missing.
+        asked_for = pc.is_in(answer[KEY], value_set=others)
+        return answer.filter(pc.equal(asked_for, pc.equal(raw[-1], b"1"))).combine_chunks()
+
+    def order(self, keys: pa.Array) -> npt.NDArray[Any]:
+        if pa.types.is_integer(self.key_type):
+            return order.of_integers(keys)
+        statements = self._by_key("order")
+        if self._collations is None:
+            assert statements.key_index is not None
+            self._collations = [self._collation(statements, part) for part in statements.key_index.parts]
+        columns = natural_keys.unpack(keys, ["int64" if kind == "int64" else "binary" for kind in self._types])
+        return order.of_columns([columns[i] for i in statements.key_order], self._collations)
 
     def statistics(self) -> MasterStatistics:
         """Exact for tables of up to a million rows; the server's own estimate beyond, which a count would read whole.
 
-        The width is that of the first rows in the order of the key, or of the narrowest possible row of an empty table.
+        The widths are those of the first rows of a scan, or of the narrowest possible row of an empty table.
         """
         table = self._dimension.table
-        sample = self.page(None, _SAMPLE)
-        [(estimate,)] = self._describe(
+        sample = self._scan("describe", None, _SAMPLE, None)
+        [(estimate,)] = self._reader.describe(
             "SELECT TABLE_ROWS FROM information_schema.TABLES "
             f"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = {text(table)}",
             f"estimating the rows of {table}",
         )
         number = int(estimate or 0)
-        if len(sample) < _SAMPLE:
-            number = len(sample)
+        if sample.position is None:
+            number = len(sample.rows)
         elif number <= _COUNTED_EXACTLY:
-            [(counted,)] = self._describe(self._statements().count(), f"counting the rows of {table}")
+            [(counted,)] = self._reader.describe(self._statements().count(), f"counting the rows of {table}")
             number = int(counted or 0)
-        width = sample.nbytes / len(sample) if len(sample) else 8.0 * len(self._schema)
-        return MasterStatistics(number, width)
-
-    def verify(self) -> list[str]:
-        """Compare the table with the contract: fails with every violation, returns what is worth knowing."""
-        catalogue = Catalogue.read(self._describe, self._dimension.table)
-        self._known = catalogue.statements(self._dimension)
-        return notes(catalogue, self._dimension)
+        if not len(sample.rows):
+            return MasterStatistics(number, 8.0 * len(self._schema), 0)
+        keys = sample.rows[KEY]
+        longest = 8 if pa.types.is_integer(keys.type) else pc.max(pc.binary_length(keys)).as_py()
+        return MasterStatistics(number, sample.rows.nbytes / len(sample.rows), longest)
 
     def close(self) -> None:
-        self._connection.close()
+        self._reader.pool.close()
+
+    def _ask_for(self, keys: pa.Array) -> _Asked:
+        """Send a look-up; of one that is too long for the server, the first part."""
+        keys, columns = rows_of.possible(keys, self._types)
+        if not len(keys):
+            return _Asked(keys)
+        statement = self._by_key("lookup").lookup(columns)
+        if len(statement.encode()) > self._reader.pool.largest_statement and len(keys) > 1:
+            half = len(keys) // 2
+            asked = self._ask_for(keys[:half])
+            asked.later.append(keys[half:])
+            return asked
+        return _Asked(keys, self._reader.send("lookup", statement))
+
+    def _found(self, asked: _Asked) -> pa.Table:
+        if asked.request is None:
+            return self._schema.empty_table()
+        answer = self._reader.decode("lookup", self._reader.receive("lookup", asked.request))
+        asked_for = pc.is_in(answer[KEY], value_set=asked.keys)
+        if pc.all(asked_for).as_py() is False:
+            answer = answer.filter(asked_for)
+        return pa.concat_tables([answer, *map(self.lookup, asked.later)]).combine_chunks() if asked.later else answer
+
+    def _scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> Scan:
+        statements = self._statements()
+        if statements.scan_index is None:
+            self.verify(needs_unique_index=False)  # which says what is missing
+        index = statements.scan_index
+        assert index is not None
+        kinds = ["binary"] * len(index.parts)
+        behind, bound = (
+            None if place is None else natural_keys.unpack(pa.array([place], pa.binary()), kinds)
+            for place in (position, until)
+        )
+        raw = self._reader.read(kind, statements.scan(behind, bound, rows))
+        answer = self._reader.decode(kind, raw[: len(statements.columns)])
+        if len(raw[0]) < rows:
+            return Scan(answer, until, True)
+        last = [raw[place].slice(len(raw[place]) - 1).combine_chunks() for place in statements.scan_places]
+        place = natural_keys.pack(last)[0].as_py()
+        return Scan(answer, place, place == until)
+
+    def _collation(self, statements: Statements, part: Part) -> Collation:
+        if part.form != "string":
+            return order.BYTES
+        [weights] = as_rows(self._reader.read("describe", statements.weights(part)))
+        return Collation.weighed(weights, folds_accents=not part.collation.endswith("_bin"))
 
     def _statements(self) -> Statements:
-        if self._known is None:
-            self.verify()
-        assert self._known is not None
+        if self._known is None or self._reader.doubtful:
+            self._reader.doubtful = False
+            catalogue = Catalogue.read(self._reader.describe, self._dimension.table)
+            if broken := violations(catalogue, self._dimension):
+                raise BadContract("\n".join(broken))
+            self._known, self._collations = catalogue.statements(self._dimension), None
         return self._known
 
-    def _columns(self, keys: pa.Array) -> list[pa.Array]:
-        return unpack(keys, self._types)
+    def _by_key(self, what: str) -> Statements:
+        statements = self._statements()
+        if statements.key_index is None:
+            self._known = None  # an index may be added; ask again next time
+            columns = ", ".join(part.column for part in self._dimension.natural_key)
+            raise MillraceError(
+                f"{what} in {self._dimension.table} needs an index on ({columns}), and there is none: it would read "
+                "the whole table. Add one, or choose an algorithm that only scans, such as meshjoin."
+            )
+        return statements
 
-    def _possible(self, keys: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-        """The keys that some row can have, and their columns: a text column holds no bytes that are not UTF-8."""
-        try:
-            return keys, self._columns(keys)
-        except pa.ArrowInvalid:
-            keys = keys.filter(pa.array([self._is_possible(keys.slice(i, 1)) for i in range(len(keys))]))
-            return keys, self._columns(keys)
+    def _place(self, key: pa.Array) -> list[pa.Array]:
+        """A key as a place in its index."""
+        columns = natural_keys.unpack(key, self._types)
+        return [columns[i] for i in self._by_key("page").key_order]
 
-    def _is_possible(self, key: pa.Array) -> bool:
-        try:
-            self._columns(key)
-        except pa.ArrowInvalid:
-            return False
-        return True
 
-    def _describe(self, statement: str, purpose: str) -> Sequence[drivers.Row]:
-        return self._connection.query(statement, purpose, self.reads.by_kind["describe"])
+@dataclass
+class _Asked:
+    """A look-up under way."""
 
-    def _read(self, kind: str, statement: str) -> pa.Table:
-        started = self._clock()
-        count = self.reads.by_kind[kind]
-        try:
-            raw = self._connection.query(statement, f"{kind} in {self._dimension.table}", count)
-            answer = rows.to_arrow(raw, self._dimension)
-        except (MasterReadFailed, BadContract):
-            self._known = None  # the table may have changed; ask again next time
-            raise
-        finally:
-            count.seconds += self._clock() - started
-        count.queries += 1
-        count.rows += len(answer)
-        count.bytes += answer.nbytes
-        return answer
+    keys: pa.Array
+    request: Request | None = None  # none: none of the keys can exist
+    later: list[pa.Array] = field(default_factory=list)  # keys for which the statement had no room
+
+    def abandon(self) -> None:
+        if self.request is not None:
+            self.request.abandon()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy.typing as npt
 import pyarrow as pa
 
 KEY = "key"  # the name of the key column in every table the port returns
@@ -17,6 +19,16 @@ class MasterStatistics:
 
     rows: int
     row_bytes: float  # mean width of a returned row in Arrow, the key included
+    key_bytes: int = 0  # the longest key of the sample: 8 for integers, 0 for an empty table
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The next rows of a cyclic scan of R."""
+
+    rows: pa.Table
+    position: bytes | None  # opaque: of the last row read; None: the end of R was reached
+    reached: bool  # nothing is left up to the bound of the scan (up to the end of R, if it had none)
 
 
 @dataclass
@@ -26,13 +38,13 @@ class ReadCount:
     queries: int = 0
     rows: int = 0
     bytes: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # that the caller waited for the answers and their decoding
     failures: int = 0  # attempts that failed, retried or not
 
 
 @dataclass
 class Reads:
-    """What was asked of the master, by kind: lookup, page, scan."""
+    """What was asked of the master, by kind: lookup, page, scan, describe (catalogue, statistics, borders)."""
 
     by_kind: dict[str, ReadCount] = field(default_factory=lambda: defaultdict(ReadCount))
 
@@ -49,6 +61,16 @@ class Master(Protocol):
     reads: Reads
 
     @property
+    def unique(self) -> bool:
+        """A unique index proves that a key has at most one row."""
+        ...
+
+    @property
+    def indexed(self) -> bool:
+        """Look-ups, pages and borders have an index on the key. Without one only a scan is possible."""
+        ...
+
+    @property
     def key_type(self) -> pa.DataType: ...
 
     @property
@@ -60,12 +82,38 @@ class Master(Protocol):
         """All rows whose key is among `keys` (distinct, not null), in any order, in one query."""
         ...
 
-    def page(self, after: Any | None, rows: int) -> pa.Table:
-        """The next rows behind the key `after` (None: the first) in the server's own order; empty at the end."""
+    def lookups(self, requests: Iterable[pa.Array]) -> Iterator[pa.Table]:
+        """The answers to several look-ups, in the order of the requests.
+
+        Up to `master.connections` of them are at work at once, also while the caller works on an answer. Requests are
+        drawn lazily, never more than that many ahead of the answer in hand. Closing the iterator abandons the rest.
+        """
         ...
 
-    def page_at(self, key: Any, rows: int) -> pa.Table:
-        """The rows from `key` on in the server's own order."""
+    def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
+        """The next rows behind `position` (None: from the start), not beyond `until` (inclusive; None: to the end).
+
+        `until` is a place of an earlier scan that lies at or behind `position`.
+        Needs no index on the key, and a key may come many times. Rows whose key is null are read, but not
+        delivered. A row that is there throughout a cycle is delivered exactly once in it. When nothing is left up to
+        `until`, the position is `until`; when nothing is left at all, it is None and the next cycle may begin.
+        """
+        ...
+
+    def borders(self, rows: int) -> pa.Array:
+        """The first keys of R's pages of `rows` rows each, in the index's own order. Reads the whole index, once."""
+        ...
+
+    def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
+        """At most `rows` rows with first <= key < until in the index's own order (None: open).
+
+        As many rows as asked for may not be all. Plus all rows whose key is among `also`: with them the answer proves
+        whether those keys exist, wherever they sort. No row comes twice.
+        """
+        ...
+
+    def order(self, keys: pa.Array) -> npt.NDArray[Any]:
+        """Values that sort nearly as the index does: for choosing a page, never for proving an absence."""
         ...
 
     def statistics(self) -> MasterStatistics: ...

@@ -1,9 +1,4 @@
-"""The statements that read a master table, as text. Nothing here talks to a server.
-
-A value is written as a hexadecimal literal with its character set, so that no quote, backslash, NUL or SQL mode can
-change what it means. A literal for a column of another character set is converted to the column's, or the server
-would convert the column instead, and read the whole table.
-"""
+"""The statements that read a master table, as text. Nothing here talks to a server."""
 
 from __future__ import annotations
 
@@ -12,103 +7,140 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pipeline.master.literals import Part, listed, quoted
+
 
 @dataclass(frozen=True)
-class KeyPart:
-    """One column of the natural key as the server describes it."""
+class Index:
+    """An index to read by: its name, and those of its columns that matter, in its order."""
 
     name: str
-    type: str  # the contract's: int64, string, binary
-    character_set: str  # of the column; empty unless it is text
-    collation: str
-    nullable: bool
+    parts: tuple[Part, ...]
 
-    def literals(self, values: pa.Array) -> list[str]:
-        """Each value as SQL.
+    @property
+    def names(self) -> list[str]:
+        return [quoted(part.name) for part in self.parts]
 
-        >>> KeyPart("n", "int64", "", "", False).literals(pa.array([-7]))
-        ['-7']
-        >>> KeyPart("code", "string", "utf8mb4", "utf8mb4_bin", False).literals(pa.array(["a'b"]))
-        ["_utf8mb4 x'612762'"]
-        >>> KeyPart("code", "string", "latin1", "latin1_bin", False).literals(pa.array(["é"]))
-        ["CONVERT(_utf8mb4 x'c3a9' USING latin1) COLLATE latin1_bin"]
-        """
-        if self.type == "int64":
-            return [str(value) for value in values.to_pylist()]
-        texts = [value.hex() for value in values.cast(pa.binary()).to_pylist()]
-        if self.type == "binary":
-            return [f"x'{text}'" for text in texts]
-        if self.character_set == "utf8mb4":
-            return [f"_utf8mb4 x'{text}'" for text in texts]
-        # What the column's character set lacks becomes a question mark, which the comparison of bytes rejects later.
-        tail = f"' USING {self.character_set}) COLLATE {self.collation}"
-        return [f"CONVERT(_utf8mb4 x'{text}{tail}" for text in texts]
+    def without_null(self) -> list[str]:
+        return [f"{quoted(part.name)} IS NOT NULL" for part in self.parts if part.nullable]
+
+    def values(self, columns: Sequence[pa.Array]) -> list[str]:
+        """The first value of each column as SQL."""
+        pairs = zip(self.parts, columns, strict=True)
+        return [str(part.literals(values.slice(0, 1))[0].as_py()) for part, values in pairs]
 
 
 @dataclass(frozen=True)
 class Statements:
-    """The reads of one master table."""
+    """The reads of one master table. A place in an index is a column of one value for each of its parts."""
 
     table: str
     columns: tuple[str, ...]  # the natural key's first
-    key: tuple[KeyPart, ...]
-    index: str  # the unique index over the natural key
-    index_order: tuple[int, ...]  # the key's parts in the order of that index
+    key: tuple[Part, ...]  # in the order of the contract
+    key_index: Index | None  # on the natural key
+    key_order: tuple[int, ...]  # the key's parts in the order of that index
+    unique: bool  # that index proves that a key has at most one row
+    scan_index: Index | None  # unique, not null
 
     def lookup(self, key_columns: Sequence[pa.Array]) -> str:
-        """The rows with these keys: one IN list. Row constructors beat ORs of ANDs 3:1 on keys of two columns."""
-        literals = [part.literals(values) for part, values in zip(self.key, key_columns, strict=True)]
-        names = [quoted(part.name) for part in self.key]
-        if len(literals) == 1:
-            return f"{self._select} WHERE {names[0]} IN ({','.join(literals[0])})"
-        rows = ",".join(f"({','.join(row)})" for row in zip(*literals, strict=True))
-        return f"{self._select} WHERE ({','.join(names)}) IN ({rows})"
+        """The rows with these keys."""
+        return f"{self._select(self._by_key)} WHERE {listed(self.key, key_columns)}"
 
-    def page(self, key_columns: Sequence[pa.Array] | None, rows: int, inclusive: bool) -> str:
-        """Rows in the index's order, behind one key (or from it on); never OFFSET, which reads what it skips."""
-        parts = [self.key[i] for i in self.index_order]
-        names = [quoted(part.name) for part in parts]
-        where = [f"{quoted(part.name)} IS NOT NULL" for part in parts if part.nullable]
-        if key_columns is not None:
-            values = [part.literals(key_columns[i])[0] for i, part in zip(self.index_order, parts, strict=True)]
-            where.append(f"({behind(names, values, '>=' if inclusive else '>')})")
-        condition = f" WHERE {' AND '.join(where)}" if where else ""
-        return f"{self._select}{condition} ORDER BY {','.join(names)} LIMIT {int(rows)}"
+    def page(
+        self,
+        first: Sequence[pa.Array] | None,
+        until: Sequence[pa.Array] | None,
+        rows: int,
+        also: Sequence[pa.Array] | None,
+    ) -> str:
+        """Rows in the key's order from one place up to another; with `also`, the last column tells the parts apart."""
+        index = self._by_key
+        page = _range(index, _bound(">=", first), _bound("<", until), rows)
+        if also is None:
+            return f"{self._select(index)}{page}"
+        others = f"{self._select(index, '1')} WHERE {listed(self.key, also)}"
+        return f"({self._select(index, '0')}{page}) UNION ALL ({others})"
+
+    def keys(self, behind: Sequence[pa.Array] | None, rows: int) -> str:
+        """Keys alone, in their index's order: the server reads nothing but the index."""
+        index = self._by_key
+        columns = ",".join(quoted(part.name) for part in self.key)
+        return f"SELECT {columns} {self._from(index)}{_range(index, _bound('>', behind), None, rows)}"
+
+    def scan(self, behind: Sequence[pa.Array] | None, until: Sequence[pa.Array] | None, rows: int) -> str:
+        """Rows in the scan's order; behind the contract's columns come those that the place of a row needs besides."""
+        index = self._by_scan
+        limits = _range(index, _bound(">", behind), _bound("<=", until), rows)
+        return f"{self._select(index, *map(quoted, self._beside))}{limits}"
+
+    @property
+    def scan_places(self) -> list[int]:
+        """Which of a scan's columns tell the place of a row."""
+        every = [*self.columns, *self._beside]
+        return [every.index(part.name) for part in self._by_scan.parts]
 
     def count(self) -> str:
         return f"SELECT COUNT(*) FROM {quoted(self.table)}"
 
+    def weights(self, part: Part) -> str:
+        """How the column's collation weighs each ASCII character."""
+        literals = part.literals(pa.array([bytes([code]) for code in range(128)], pa.binary()))
+        in_its_collation = "{}" if "COLLATE" in literals[0].as_py() else f"{{}} COLLATE {part.collation}"
+        each = (f"WEIGHT_STRING({in_its_collation.format(literal)})" for literal in literals.to_pylist())
+        return f"SELECT {','.join(each)}"
+
     @property
-    def _select(self) -> str:
+    def _beside(self) -> list[str]:
+        return [part.name for part in self._by_scan.parts if part.name not in self.columns]
+
+    @property
+    def _by_key(self) -> Index:
+        assert self.key_index is not None, "the master looked before it asked"
+        return self.key_index
+
+    @property
+    def _by_scan(self) -> Index:
+        assert self.scan_index is not None, "the master looked before it asked"
+        return self.scan_index
+
+    def _select(self, index: Index, *after: str) -> str:
+        return f"SELECT {','.join([*map(quoted, self.columns), *after])} {self._from(index)}"
+
+    def _from(self, index: Index) -> str:
         # The index is named because fresh statistics may not be there yet after a bulk load, and a table believed
         # empty is read whole for every look-up.
-        columns = ",".join(map(quoted, self.columns))
-        return f"SELECT {columns} FROM {quoted(self.table)} FORCE INDEX ({quoted(self.index)})"
+        return f"FROM {quoted(self.table)} FORCE INDEX ({quoted(index.name)})"
 
 
-def behind(names: Sequence[str], values: Sequence[str], last: str) -> str:
-    """Rows that follow a key in the index's order, spelled out: a row constructor here would scan from the start.
+_Bound = tuple[str, Sequence[pa.Array]]  # how the last column compares, and the place
 
-    >>> behind(["a", "b"], ["1", "2"], ">=")
+
+def _bound(how: str, place: Sequence[pa.Array] | None) -> _Bound | None:
+    return None if place is None else (how, place)
+
+
+def _range(index: Index, low: _Bound | None, high: _Bound | None, rows: int) -> str:
+    """Rows in the index's order between two places; never OFFSET, which reads what it skips."""
+    where = index.without_null()
+    for bound in (low, high):
+        if bound is not None:
+            how, place = bound
+            where.append(f"({beyond(index.names, index.values(place), how)})")
+    condition = f" WHERE {' AND '.join(where)}" if where else ""
+    return f"{condition} ORDER BY {','.join(index.names)} LIMIT {int(rows)}"
+
+
+def beyond(names: Sequence[str], values: Sequence[str], how: str) -> str:
+    """Rows on one side of a place in the index's order, spelled out: a row constructor would scan from the start.
+
+    >>> beyond(["a", "b"], ["1", "2"], ">=")
     '(a > 1) OR (a = 1 AND b >= 2)'
+    >>> beyond(["a", "b"], ["1", "2"], "<")
+    '(a < 1) OR (a = 1 AND b < 2)'
     """
     cases = []
     for i, (name, value) in enumerate(zip(names, values, strict=True)):
         equal = [f"{names[j]} = {values[j]}" for j in range(i)]
-        beyond = f"{name} {last if i == len(names) - 1 else '>'} {value}"
-        cases.append(f"({' AND '.join([*equal, beyond])})")
+        side = f"{name} {how if i == len(names) - 1 else how[0]} {value}"
+        cases.append(f"({' AND '.join([*equal, side])})")
     return " OR ".join(cases)
-
-
-def quoted(identifier: str) -> str:
-    """An identifier between backticks.
-
-    >>> quoted("a`b")
-    '`a``b`'
-    """
-    return "`" + identifier.replace("`", "``") + "`"
-
-
-def text(value: str) -> str:
-    """A string as SQL, whatever it holds."""
-    return f"_utf8mb4 x'{value.encode().hex()}'"

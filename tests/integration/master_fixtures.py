@@ -12,6 +12,7 @@ from pipeline.contracts import DimensionContract, KeyColumn
 from pipeline.local.stack import Stack
 from pipeline.master import drivers
 from pipeline.master.mysql import MySqlMaster
+from pipeline.master.pool import Pool
 from pipeline.settings import MasterData
 from pipeline.settings_loader import Seconds, Secret
 
@@ -33,6 +34,7 @@ class Server:
     stack: Stack
     name: str
     opened: list[drivers.Driver] = field(default_factory=list)  # by masters made here, in order
+    ids: list[int] = field(default_factory=list)  # the server's numbers of these sessions
 
     @property
     def settings(self) -> MasterData:
@@ -62,16 +64,23 @@ class Server:
         self.execute(f"CREATE TABLE t ({key_ddl}, {COLUMNS}, {index} ({', '.join(names)})) ENGINE = InnoDB")
         places = ", ".join(["%s"] * (len(names) + 1))
         numbered = [(*row, number) for number, row in enumerate(rows, start=1)]
-        self.execute(f"INSERT INTO t ({', '.join(names)}, sk) VALUES ({places})", numbered)
+        if numbered:
+            self.execute(f"INSERT INTO t ({', '.join(names)}, sk) VALUES ({places})", numbered)
 
     def master(self, contract: DimensionContract, **changes: Any) -> MySqlMaster:
         """A master over this database; `opened` collects the connections it opens."""
 
         def connect(address: drivers.Address) -> drivers.Driver:
             self.opened.append(drivers.connect(address))
+            self.ids.append(int(self.sees(-1, "SELECT CONNECTION_ID()")[0][0]))
             return self.opened[-1]
 
-        return MySqlMaster(replace(self.settings, **changes), contract, connect)
+        settings = replace(self.settings, **changes)
+        return MySqlMaster(settings, contract, Pool(settings, connect))
+
+    def sees(self, session: int, statement: str) -> list[drivers.Row]:
+        """A statement in one of the sessions that masters have opened."""
+        return drivers.ask(self.opened[session], statement)
 
 
 def found(answer: pa.Table) -> dict[Any, int]:

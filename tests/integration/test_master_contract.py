@@ -37,15 +37,17 @@ def test_a_value_that_is_no_value_of_the_contracts_type_is_named(server):
     [note] = master.verify()
     assert "t.n is BIGINT" in note
     with pytest.raises(BadContract, match=r"t\.n: a value is no int64 \(.*9223372036854775808"):
-        master.page(None, 1)
+        master.page(None, None, 1)
 
 
-VIOLATIONS = [
+OF_COLUMNS = [
     ("code VARCHAR(9), PRIMARY KEY (code)", {"nr": "int64"}, r"t\.nr: the contract of dimension thing"),
     ("code VARCHAR(9), PRIMARY KEY (code)", {"code": "int64"}, r"t\.code is VARCHAR\(9\), .* Set its type to string"),
     ("code INT, PRIMARY KEY (code)", {"code": "string"}, r"t\.code is INT.*, .* Set its type to int64"),
     ("code VARBINARY(9), PRIMARY KEY (code)", {"code": "string"}, r"Set its type to binary"),
     ("code ENUM('a'), PRIMARY KEY (code)", {"code": "string"}, r"A key of this kind needs CHAR or VARCHAR"),
+]
+OF_INDEXES = [
     ("code VARCHAR(9)", {"code": "string"}, r"on exactly \(code\).*ADD UNIQUE INDEX \(code\)"),
     ("code VARCHAR(9), KEY (code)", {"code": "string"}, r"no usable unique index"),
     ("code VARCHAR(9), UNIQUE KEY (code(3))", {"code": "string"}, r"no usable unique index"),
@@ -54,14 +56,21 @@ VIOLATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("ddl", "key", "sentence"), VIOLATIONS)
+@pytest.mark.parametrize(("ddl", "key", "sentence"), OF_COLUMNS + OF_INDEXES)
 def test_a_table_that_breaks_the_contract_is_refused_with_a_sentence(server, ddl, key, sentence):
     server.execute(f"CREATE TABLE t ({COLUMNS}, {ddl})")
     master = server.master(dimension(key))
     with pytest.raises(BadContract, match=sentence):
         master.verify()
-    with pytest.raises(BadContract, match=sentence):
-        master.page(None, 1)
+
+
+@pytest.mark.parametrize(("ddl", "key", "sentence"), OF_COLUMNS)
+def test_a_table_whose_columns_break_the_contract_is_not_read_either(server, ddl, key, sentence):
+    server.execute(f"CREATE TABLE t ({COLUMNS}, {ddl})")
+    master = server.master(dimension(key))
+    for read in (lambda: master.scan(None, 1), lambda: master.page(None, None, 1), lambda: master.unique):
+        with pytest.raises(BadContract, match=sentence):
+            read()
 
 
 def test_every_violation_is_told_at_once(server):

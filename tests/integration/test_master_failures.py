@@ -81,7 +81,7 @@ def test_a_server_that_goes_away_in_the_middle_of_a_read_is_waited_for(server, s
 def test_a_session_the_server_has_ended_is_opened_again(server):
     master = server.master(CONTRACT)
     master.lookup(KEYS)
-    [(session,)] = server.opened[0].query("SELECT CONNECTION_ID()")
+    [(session,)] = server.sees(0, "SELECT CONNECTION_ID()")
     server.execute(f"KILL {int(session)}")
     assert found(master.lookup(KEYS)) == {1: 1, 2: 2}
     assert (len(server.opened), master.reads.by_kind["lookup"].failures) == (2, 1)

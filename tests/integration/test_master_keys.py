@@ -1,5 +1,7 @@
 """Keys are equal when their bytes are, on a real server with opinions of its own."""
 
+from itertools import pairwise
+
 import pyarrow as pa
 import pytest
 
@@ -46,18 +48,19 @@ def test_pages_show_every_row_once_in_the_servers_order(server, charset, collati
     assert len(ordered) == len(words)
     for rows in (1, 7, 1000):
         seen = []
-        while len(page := master.page(seen[-1] if seen else None, rows)):
-            assert len(page) <= rows
-            seen += page["key"].to_pylist()
+        borders = [*master.borders(rows).to_pylist(), None]
+        assert borders[:-1] == ordered[::rows]
+        for first, until in pairwise(borders):
+            seen += master.page(first, until, rows)["key"].to_pylist()
         assert seen == ordered
-        assert master.page_at(ordered[20], rows)["key"].to_pylist() == ordered[20 : 20 + rows]
+        assert master.page(ordered[20], None, rows)["key"].to_pylist() == ordered[20 : 20 + rows]
 
 
 def test_a_page_at_a_missing_key_starts_behind_its_place(server):
     server.table("n INT", [[10], [20], [30]])
     master = server.master(dimension({"n": "int64"}))
-    assert master.page_at(15, 2)["key"].to_pylist() == [20, 30]
-    assert master.page_at(31, 2).num_rows == 0
+    assert master.page(15, None, 2)["key"].to_pylist() == [20, 30]
+    assert master.page(31, None, 2).num_rows == 0
 
 
 @pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PAD_CHAR_TO_FULL_LENGTH"])
@@ -88,7 +91,7 @@ def test_binary_keys_are_compared_with_their_zeros(server, width):
     master = server.master(dimension({"code": "binary"}))
     asked = binary(*keys, b"", b"\0", b"\0\0\0\0\0", b"ABCD", b"\xff\xfe")
     assert found(master.lookup(asked)) == {key: number for number, key in enumerate(keys, start=1)}
-    assert sorted(master.page(None, 10)["key"].to_pylist()) == sorted(keys)
+    assert sorted(master.page(None, None, 10)["key"].to_pylist()) == sorted(keys)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_integer_keys_are_found_up_to_the_extremes(server, column, keys):
     master = server.master(dimension({"n": "int64"}))
     asked = pa.array(sorted({*keys, -(2**63), -7, 5, 300, 2**40, 2**63 - 1}), pa.int64())
     assert found(master.lookup(asked)) == {key: number for number, key in enumerate(keys, start=1)}
-    assert master.page(None, 10)["key"].to_pylist() == sorted(keys)
+    assert master.page(None, None, 10)["key"].to_pylist() == sorted(keys)
 
 
 def test_keys_of_several_columns_are_found_and_paged_by_all_of_them(server):
@@ -116,13 +119,11 @@ def test_keys_of_several_columns_are_found_and_paged_by_all_of_them(server):
     near = [("a", 2, b"z"), ("B", -1, b""), ("b", 2, b"y"), ("b", 3, b"z"), ("bz", 2, b"")]
     wanted = dict(zip(packed(keys).to_pylist(), range(1, 1 + len(keys)), strict=True))
     assert found(master.lookup(packed(keys + near))) == wanted
-    seen, after = [], None
-    while len(page := master.page(after, 4)):
-        seen += page["key"].to_pylist()
-        after = seen[-1]
+    borders = [*master.borders(4).to_pylist(), None]
+    seen = [key for first, until in pairwise(borders) for key in master.page(first, until, 4)["key"].to_pylist()]
     ordered = server.execute("SELECT shop, n, code FROM t ORDER BY code, shop, n")
     assert seen == packed(ordered).to_pylist()
-    assert master.page_at(seen[5], 4)["key"].to_pylist() == seen[5:9]
+    assert master.page(seen[5], None, 4)["key"].to_pylist() == seen[5:9]
 
 
 def packed(keys) -> pa.Array:
@@ -133,7 +134,7 @@ def packed(keys) -> pa.Array:
 def test_rows_without_a_natural_key_are_never_seen(server):
     server.table("code VARCHAR(9), n INT", [["a", 1], [None, 1], ["a", None], [None, None]], index="UNIQUE INDEX")
     master = server.master(dimension({"code": "string", "n": "int64"}))
-    assert master.page(None, 10)["surrogate_key"].to_pylist() == [1]
+    assert master.page(None, None, 10)["surrogate_key"].to_pylist() == [1]
 
 
 def test_no_keys_ask_nothing(server):

@@ -1,19 +1,25 @@
 """How long a read is tried again, by a clock that the test holds."""
 
 import ssl
+from dataclasses import replace
 
-import asyncmy.errors
+import pyarrow as pa
 import pymysql.err
 import pytest
 
-from pipeline.errors import MasterReadFailed
+from pipeline.errors import BadSetting, MasterReadFailed
 from pipeline.master.connection import Connection, is_passing
+from pipeline.master.pool import Pool
 from pipeline.master.port import ReadCount
 from pipeline.settings import MasterData
 from pipeline.settings_loader import Seconds, Secret
 
 SETTINGS = MasterData(user="anna", password=Secret("hush"), retry_for=Seconds(10))
 REFUSED = pymysql.err.OperationalError(2003, "Can't connect to MySQL server")
+
+
+def answer(value):
+    return [pa.chunked_array([pa.array([value], pa.binary())])]
 
 
 class Server:
@@ -25,6 +31,7 @@ class Server:
         self.connected = 0
         self.refusals = []
         self.faults = []
+        self.unsendable = []
 
     def connect(self, address):
         self.connected += 1
@@ -32,12 +39,17 @@ class Server:
             raise self.refusals.pop(0)
         return self
 
-    def query(self, sql):
-        if sql == "SELECT @@max_allowed_packet":
-            return ((b"65536",),)
-        if sql == "READ" and self.faults:
+    def send(self, sql):
+        self.sent = sql
+        if sql == "READ" and self.unsendable:
+            raise self.unsendable.pop(0)
+
+    def receive(self):
+        if self.sent == "SELECT @@max_allowed_packet":
+            return answer(b"65536")
+        if self.sent == "READ" and self.faults:
             raise self.faults.pop(0)
-        return ((b"answer",),)
+        return answer(b"answer")
 
     def close(self):
         pass
@@ -58,7 +70,7 @@ def server():
 def test_a_passing_fault_is_waited_out_twice_as_long_each_time(server):
     count = ReadCount()
     server.refusals = [REFUSED] * 5
-    assert server.connection().query("READ", "a test", count) == ((b"answer",),)
+    assert server.connection().query("READ", "a test", count) == answer(b"answer")
     assert count.failures == 5
     for slept, longest in zip(server.slept, [0.05, 0.1, 0.2, 0.4, 0.8], strict=True):
         assert longest / 2 <= slept <= longest
@@ -75,7 +87,7 @@ def test_the_last_attempt_is_made_when_the_time_is_over_and_not_later(server):
 
 
 def test_a_deadlock_is_tried_again_on_a_new_session(server):
-    server.faults = [asyncmy.errors.OperationalError(1213, "Deadlock found")]
+    server.faults = [pymysql.err.OperationalError(1213, "Deadlock found")]
     assert server.connection().query("READ", "a test", ReadCount())
     assert server.connected == 2
 
@@ -108,7 +120,55 @@ def test_an_interrupt_in_a_read_ends_the_session(server):
     assert server.connected == 2
 
 
-@pytest.mark.parametrize("errors", [pymysql.err, asyncmy.errors])
+def test_a_statement_that_could_not_be_sent_is_told_or_tried_again_when_its_answer_is_wanted(server):
+    connection, count = server.connection(), ReadCount()
+    server.unsendable = [ConnectionResetError(104, "reset")]
+    connection.send("READ")
+    assert count.failures == 0
+    assert connection.receive("a test", count) == answer(b"answer")
+    assert (count.failures, server.connected) == (1, 2)
+
+
+def test_no_more_statements_begin_in_a_second_than_allowed_on_all_connections_together(server):
+    pool = Pool(
+        replace(SETTINGS, connections=3, queries_per_second=4), server.connect, lambda: server.now, server.sleep
+    )
+    began = []
+    for _ in range(5):
+        requests = [pool.send("READ", "a test", ReadCount()) for _ in range(3)]
+        began.append(server.now)
+        for request in requests:
+            assert request.answer() == answer(b"answer")
+    assert began == pytest.approx([0.5 + 0.75 * round_ for round_ in range(5)])
+
+
+def test_attempts_that_fail_count_as_statements_that_began(server):
+    pool = Pool(replace(SETTINGS, queries_per_second=0.5), server.connect, lambda: server.now, server.sleep)
+    server.refusals = [REFUSED] * 3
+    pool.query("READ", "a test", ReadCount())
+    assert server.now == pytest.approx(6)
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
+def test_a_cap_that_is_no_rate_is_refused(value):
+    with pytest.raises(BadSetting, match=r"master\.queries_per_second"):
+        MasterData(queries_per_second=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 65])
+def test_a_number_of_connections_that_cannot_work_is_refused(value):
+    with pytest.raises(BadSetting, match=r"master\.connections"):
+        MasterData(connections=value)
+
+
+def test_a_forked_worker_does_not_wait_for_its_parents_answers(server, monkeypatch):
+    connection = server.connection()
+    connection.send("READ")
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    assert connection.receive("a test", ReadCount()) == answer(b"answer")
+    assert server.connected == 2
+
+
 @pytest.mark.parametrize(
     ("number", "passing"),
     [
@@ -116,14 +176,14 @@ def test_an_interrupt_in_a_read_ends_the_session(server):
         *[(number, False) for number in (1044, 1045, 1049, 1054, 1064, 1142, 1146, 1153, 1176, 1271)],
     ],
 )
-def test_the_servers_number_says_whether_a_fault_passes(errors, number, passing):
-    assert is_passing(errors.OperationalError(number, "a sentence")) is passing
+def test_the_servers_number_says_whether_a_fault_passes(number, passing):
+    assert is_passing(pymysql.err.OperationalError(number, "a sentence")) is passing
 
 
 def test_a_certificate_that_is_not_trusted_does_not_pass():
     untrusted = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    wrapped = asyncmy.errors.OperationalError(2003, "Can't connect")
-    wrapped.__cause__ = untrusted
+    wrapped = pymysql.err.OperationalError(2003, "Can't connect")
+    wrapped.original_exception = untrusted
     assert not is_passing(untrusted)
     assert not is_passing(wrapped)
 
@@ -133,8 +193,9 @@ def test_a_certificate_that_is_not_trusted_does_not_pass():
     [
         TimeoutError(),
         ConnectionResetError(104, "reset"),
-        asyncmy.errors.InterfaceError(0, "Not connected"),
-        asyncmy.errors.InternalError("Packet sequence number wrong - got 7 expected 1"),
+        EOFError(),
+        pymysql.err.InterfaceError(0, ""),
+        pymysql.err.InternalError("Packet sequence number wrong - got 7 expected 1"),
     ],
 )
 def test_a_broken_connection_without_a_number_passes(broken):
