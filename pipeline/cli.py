@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -149,20 +148,55 @@ def _tell(sent: Report | None, file: Path | None) -> None:
 @app.command()
 def run(config: Config = None, set_: Set = None) -> None:
     """Run the job: Kafka topics -> parse -> enrich -> Delta."""
-    from pipeline import job, settings
+    from pipeline import job, logs, settings
 
-    _log_to_stderr()
+    logs.to_stderr()
     job.run(settings.load(config, set_ or ()))
 
 
 @app.command()
-def explain(config: Config = None, set_: Set = None) -> None:
-    """Print the resolved plan: settings, contracts, joins and their memory. Reads nothing, changes nothing."""
+def explain(
+    rate: Annotated[float, typer.Option(min=1, help="Sales a second to be ready for.")] = 10_000,
+    offline: Annotated[bool, typer.Option("--offline", help="Only the plan; read no table's size.")] = False,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Print the resolved plan, and what every join would do on your tables. Changes nothing."""
     from pipeline import explain as explaining
     from pipeline import settings
+    from pipeline.master.mysql import MySqlMaster
     from pipeline.plan import resolve
 
-    print(explaining.explain(resolve(settings.load(config, set_ or ()))), end="")
+    plan = resolve(settings.load(config, set_ or ()))
+    print(explaining.explain(plan), end="")
+    for name, contract in plan.dimensions.items() if not offline else ():
+        master = MySqlMaster(plan.settings.master, contract)
+        try:
+            print(f"\n{explaining.compare(plan, name, master, rate)}", end="")
+        finally:
+            master.close()
+
+
+@app.command()
+def calibrate(config: Config = None, set_: Set = None) -> None:
+    """Measure on your database what each read and each step costs; `explain` and `auto` go by that afterwards."""
+    from pipeline import calibrate as calibrating
+    from pipeline import costs, settings
+    from pipeline.master.mysql import MySqlMaster
+    from pipeline.plan import resolve
+
+    plan = resolve(settings.load(config, set_ or ()))
+    measured = {}
+    for name, contract in plan.dimensions.items():
+        print(f"{name}:", file=sys.stderr)
+        master = MySqlMaster(plan.settings.master, contract)
+        try:
+            measured[name] = calibrating.calibrate(master, lambda line: print(f"  {line}", file=sys.stderr))
+        finally:
+            master.close()
+    where = plan.settings.master
+    costs.save(where.costs, measured, f"Measured by millrace calibrate on {where.host}:{where.port}/{where.database}.")
+    print(where.costs)
 
 
 @app.command()
@@ -180,6 +214,34 @@ def top(
         Panel(endpoint or f"http://{metrics.host}:{metrics.port}").run(until=lambda: False)
     except KeyboardInterrupt:
         return
+
+
+@app.command()
+def status(
+    endpoint: Annotated[str, typer.Option(help="The job's metrics endpoint.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    over: Annotated[float, typer.Option(min=0, help="Seconds between the two looks that rates come from.")] = 2.0,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Say once how a running job does. Exit code 0: it is ready; 1: it is still starting; 2: there is none."""
+    from json import dumps
+
+    from rich.console import Console
+
+    from pipeline import settings
+    from pipeline import status as looking
+    from pipeline.panel import Panel
+    from pipeline.scrape import metrics_url
+
+    metrics = settings.load(config, set_ or ()).metrics
+    url = metrics_url(endpoint or f"{metrics.host}:{metrics.port}")
+    seen = looking.look(url, over)
+    if json:
+        print(dumps(looking.as_data(seen, url), indent=2))
+    else:
+        Console().print(Panel(url).render(seen))
+    sys.exit(0 if seen.ready else 1)
 
 
 @app.command("reconcile")
@@ -234,11 +296,6 @@ def main() -> None:
     except MillraceError as error:
         print(f"millrace: {error}", file=sys.stderr)
         sys.exit(2)
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

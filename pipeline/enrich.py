@@ -29,9 +29,10 @@ UNKNOWN_MEMBER = -1
 class Dimension:
     """One dimension of the sales: gives each sale its master row by way of a join."""
 
-    def __init__(self, contract: DimensionContract, join: Join) -> None:
+    def __init__(self, contract: DimensionContract, join: Join, predicted_rate: float = 0.0) -> None:
         self.contract = contract
         self.join = join
+        self.predicted_rate = predicted_rate  # sales a second, as the cost model has it; 0: it was not asked
         self.begin_batch()
 
     def begin_batch(self) -> None:
@@ -63,8 +64,8 @@ class Dimension:
         served: list[Served] = []
         offered = 0
         while offered < len(key) or self.join.pending:
-            if offered < len(key):
-                taken = self.join.offer(positions[offered:], key.slice(offered))
+            # The join is filled before it reads: the more sales wait, the more of them a read serves.
+            while offered < len(key) and (taken := self.join.offer(positions[offered:], key.slice(offered))):
                 now = time.time()
                 admitted_at[offered : offered + taken] = now
                 self._queue_wait += Histogram.of(now - sent[offered : offered + taken])
@@ -87,6 +88,7 @@ class Dimension:
                 for kind, count in reads.items()
             },
             seconds=self._seconds,
+            predicted_rate=self.predicted_rate,
             memory=self.join.memory_used(),
             memory_limit=int(self.join.memory),
             cached_rows=self.join.cached_rows,

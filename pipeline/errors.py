@@ -23,3 +23,7 @@ class MasterReadFailed(MillraceError):
 
 class WarehouseRefused(MillraceError):
     """The warehouse cannot be written without breaking a promise."""
+
+
+class NotUnique(MillraceError):
+    """A join that finds one master row a key was given a master table where a key may have many."""

@@ -1,15 +1,68 @@
-"""The plan in words: where the sales come from, what they are joined with and how, where they go."""
+"""The plan in words: where the sales come from, what they are joined with and how, where they go; and how else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipeline.forecast import forecasts, queue_wait
+from pipeline.joins.cost.units import Prediction
+from pipeline.master.port import Master
 from pipeline.plan import Plan
 from pipeline.settings_loader import Bytes
 
 
 def explain(plan: Plan) -> str:
+    """The plan alone: nothing is read."""
     return "\n".join(_lines(plan)) + "\n"
+
+
+def compare(plan: Plan, dimension: str, master: Master, rate: float) -> str:
+    """Every join on this dimension's table: reads the table's size, and what the unit costs say of it."""
+    return "\n".join(_table(plan, dimension, master, rate)) + "\n"
+
+
+def _table(plan: Plan, dimension: str, master: Master, rate: float) -> Iterator[str]:
+    size, settings = master.statistics(), plan.settings.dimensions[dimension]
+    measured = "measured by `millrace calibrate`" if dimension in plan.costs else "built in: see `millrace calibrate`"
+    yield f"{dimension}: {size.rows:,} rows of {size.row_bytes:.0f} bytes; {settings.memory} a worker"
+    yield f"  at {rate:,.0f} sales a second; unit costs {measured}"
+    heads = ("sales/s", 10), ("wait", 9), ("served in", 11), ("queries/s", 11), ("rows/s", 11), ("least", 10)
+    yield " " * 26 + "".join(head.rjust(width) for head, width in heads) + "for rate".rjust(10)
+    for line in forecasts(plan, dimension, master, rate):
+        mark, told = "*" if line.chosen else " ", _short(line.enough) if line.enough else "never"
+        if line.prediction is None:
+            yield f"{mark} {line.name:<24}{'needs more memory':>52}{_short(line.least):>10}{told:>10}"
+            continue
+        p = line.prediction
+        wait = queue_wait(p, rate, plan.settings.job.period)
+        waits = "grows" if wait is None else f"{wait:.2f} s"
+        yield (
+            f"{mark} {line.name:<24}{p.mu:>10,.0f}{waits:>9}{p.processing_time * 1e3:>8,.0f} ms{p.queries:>11,.0f}"
+            f"{p.rows:>11,.0f}{_short(line.least):>10}{told:>10}"
+        )
+        parts = ", ".join(f"{part} {_short(amount)}" for part, amount in p.split.items())
+        symbols = ", ".join(f"{name} = {value:,.4g}" for name, value in p.parameters.items() if name not in _TIMES)
+        yield f"      {parts}; {symbols}"
+        if line.name == "auto":
+            yield f"      {_why(p)}"
+
+
+_TIMES = ("look_ups", "scan")
+
+
+def _why(auto: Prediction) -> str:
+    """Which way `auto` would fetch what its cache lacks, and why."""
+    by_name, by_scan = auto.parameters["look_ups"], auto.parameters["scan"]
+    way = "look-ups" if by_name <= by_scan else "a scan"
+    return f"takes {way}: for a full window look-ups take {by_name:.3f} s, one scan of all rows {by_scan:.3f} s"
+
+
+def _short(amount: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1_024:
+            return f"{amount:.3g} {unit}"
+        amount /= 1_024
+    return f"{amount:.3g} GiB"
 
 
 def _lines(plan: Plan) -> Iterator[str]:

@@ -114,7 +114,8 @@ def one_batch(
         return
     report = workers()
     offsets = {place: [o.first, o.last, o.messages] for place, o in report.offsets.items()}
-    warehouse.commit(Batch(batch, report.facts, {rejects_table: report.rejects}, {**note, "offsets": offsets}))
+    with _phase(report, "commit"):
+        warehouse.commit(Batch(batch, report.facts, {rejects_table: report.rejects}, {**note, "offsets": offsets}))
     published(report, time.time(), batch)
 
 

@@ -14,6 +14,7 @@ from pipeline import flow, source
 from pipeline.checkpoint import Checkpoint, guard
 from pipeline.enrich import on_workers
 from pipeline.errors import MillraceError
+from pipeline.joins import JOINS
 from pipeline.master.mysql import MySqlMaster
 from pipeline.metrics import Metrics
 from pipeline.plan import Plan, resolve
@@ -67,9 +68,10 @@ def _check_dimensions(plan: Plan) -> None:
         log.info("checking dimension %s: master table %s", name, contract.table)
         master = MySqlMaster(plan.settings.master, contract)
         try:
-            for remark in master.verify():
+            needs_index = JOINS[plan.settings.dimensions[name].algorithm].needs_index
+            for remark in master.verify(needs_index):
                 log.warning(remark)
-            make_join(name, plan.settings.dimensions[name], master)
+            make_join(plan, name, master)
         finally:
             master.close()
 
@@ -86,13 +88,16 @@ class Stream:
         self._stopped = False
 
     def run(self, stop: threading.Event) -> None:
+        before = self._checkpoint.offsets()
         query = self._start()
         self._metrics.ready()
         log.info("running: application %s, checkpoint %s", self._plan.settings.job.name, self._checkpoint.path)
         topics = Topics(self._plan.settings.kafka)
+        began_at: dict[str, dict[str, int]] = {}
         while query.isActive and not stop.wait(0.5):
             try:
-                self._metrics.backlog(topics.backlog(end_offsets(query.lastProgress)))
+                began_at = began_at or before or topics.start()
+                self._metrics.backlog(topics.backlog(end_offsets(query.lastProgress) or began_at))
             except KafkaException as error:
                 log.warning("backlog not known: %s", error)
         if query.isActive:
@@ -127,7 +132,7 @@ class Stream:
                     published=self._metrics.published,
                 )
             except Exception as error:
-                self._metrics.batch_failed(type(error).__name__)
+                self._metrics.batch_failed(_kind(error))
                 raise
 
     def _stop(self, query: StreamingQuery) -> None:
@@ -137,6 +142,12 @@ class Stream:
         query.stop()
         if finished:
             self._in_batch.release()
+
+
+def _kind(failure: BaseException) -> str:
+    """The class of our own error, wherever in Spark's wrapping it stands; else Spark's."""
+    ours = re.findall(r"pipeline\.[\w.]+\.([A-Z]\w+): ", str(failure))
+    return str(ours[-1]) if ours else type(failure).__name__
 
 
 def _sentence(failure: object) -> str:

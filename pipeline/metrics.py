@@ -13,7 +13,12 @@ For those who come from Flink, its seven look-up cache metrics, each by `dimensi
     numCachedRecord  millrace_cache_rows
     numCachedBytes   millrace_cache_bytes
 
-Service rate over any period: rate(millrace_served_sales_total) / rate(millrace_join_seconds_total).
+Over any period, by dimension and algorithm:
+
+    service rate      rate(millrace_served_sales_total) / rate(millrace_join_seconds_total)
+    unmatched share   rate(millrace_served_sales_total{outcome="unmatched"}) / rate(millrace_served_sales_total)
+
+Both as recording rules, and what is watched, in deploy/prometheus/rules.
 """
 
 from __future__ import annotations
@@ -21,9 +26,7 @@ from __future__ import annotations
 import platform
 import threading
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -31,62 +34,12 @@ from prometheus_client.registry import Collector
 
 from pipeline import __version__
 from pipeline.histogram import Histogram
+from pipeline.metrics_families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS, Labels
 from pipeline.metrics_server import MetricsServer
+from pipeline.parse import reasons
 from pipeline.report import DimensionReport, Report
 
-# Six a decade, from 1 ms to 10 min: neighbours differ by half, and a quantile lies between two of them.
-BUCKETS = np.array(sorted(step * 10.0**power for power in range(-3, 3) for step in (1, 1.5, 2, 3, 5, 7)))
-BUCKETS = np.round(BUCKETS[BUCKETS <= 600], 4)
-
-Labels = tuple[str, ...]
-
-
-class _Family(NamedTuple):
-    labels: Labels
-    meaning: str
-
-
-_JOIN = ("dimension", "algorithm")
-_COUNTERS = {
-    "millrace_messages_total": _Family(("topic",), "Messages read from Kafka and committed, as facts or rejects."),
-    "millrace_sales_total": _Family((), "Sales committed to the facts."),
-    "millrace_rejects_total": _Family(("reason",), "Messages committed to the rejects."),
-    "millrace_served_sales_total": _Family((*_JOIN, "outcome"), "Sales served: matched, unmatched or null_key."),
-    "millrace_join_seconds_total": _Family(_JOIN, "Worker seconds in the join, waiting for the master included."),
-    "millrace_cache_hits_total": _Family(("dimension",), "Sales served from memory, remembered absences included."),
-    "millrace_cache_misses_total": _Family(("dimension",), "Sales for which the master had to be asked."),
-    "millrace_cache_evictions_total": _Family(("dimension",), "Master rows thrown out of memory."),
-    "millrace_cache_loads_total": _Family(("dimension",), "Requests to the master, of any kind."),
-    "millrace_cache_load_failures_total": _Family(("dimension",), "Attempts of requests that failed, retried or not."),
-    "millrace_master_queries_total": _Family(("dimension", "kind"), "Queries to the master."),
-    "millrace_master_rows_total": _Family(("dimension", "kind"), "Rows the master returned."),
-    "millrace_master_bytes_total": _Family(("dimension", "kind"), "Bytes the master returned, in Arrow."),
-    "millrace_master_seconds_total": _Family(("dimension", "kind"), "Worker seconds waiting for the master."),
-    "millrace_master_failures_total": _Family(("dimension", "kind"), "Attempts that failed, retried or not."),
-    "millrace_phase_seconds_total": _Family(("phase",), "Worker seconds by phase of a batch: read, parse, enrich, …"),
-    "millrace_batches_total": _Family(("outcome",), "Micro-batches: committed or failed."),
-    "millrace_batch_failures_total": _Family(("reason",), "Failed micro-batches by what failed."),
-}
-_GAUGES = {
-    "millrace_service_sales_per_second": _Family(_JOIN, "Last batch: sales served per worker second of join time."),
-    "millrace_cache_load_seconds": _Family(("dimension",), "Last batch: mean duration of a request to the master."),
-    "millrace_cache_rows": _Family(("dimension",), "Master rows and absences in memory, in the last batch's workers."),
-    "millrace_cache_bytes": _Family(("dimension",), "Bytes they take."),
-    "millrace_budget_used_bytes": _Family(("dimension", "part"), "Join memory in use, in the last batch's workers."),
-    "millrace_budget_limit_bytes": _Family(("dimension",), "Join memory allowed, in the last batch's workers."),
-    "millrace_backlog_messages": _Family(("topic",), "Messages in Kafka that no commit covers yet."),
-    "millrace_last_batch_sales": _Family((), "Sales in the last committed batch."),
-    "millrace_last_batch_id": _Family((), "Number of the last committed batch."),
-    "millrace_last_commit_timestamp_seconds": _Family((), "Unix time of the last commit."),
-    "millrace_worker_peak_bytes": _Family((), "Largest resident set any worker has had so far."),
-    "millrace_ready": _Family((), "1 once Kafka and the master have both answered."),
-    "millrace_build_info": _Family(("version", "python", "pyarrow"), "Always 1; what is running."),
-}
-_HISTOGRAMS = {
-    "millrace_queue_wait_seconds": _Family(_JOIN, "Kafka timestamp until the join admitted the sale."),
-    "millrace_processing_seconds": _Family(_JOIN, "Admitted until served."),
-    "millrace_freshness_seconds": _Family((), "Kafka timestamp until the Delta commit, of every message."),
-}
+_REASONS = [code for name, code in vars(reasons).items() if name.isupper() and not name.startswith("_")]
 
 
 class Metrics(Collector):
@@ -94,8 +47,8 @@ class Metrics(Collector):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: dict[str, dict[Labels, float]] = {name: {} for name in (*_COUNTERS, *_GAUGES)}
-        self._histograms: dict[str, dict[Labels, Histogram]] = {name: {} for name in _HISTOGRAMS}
+        self._values: dict[str, dict[Labels, float]] = {name: {} for name in (*COUNTERS, *GAUGES)}
+        self._histograms: dict[str, dict[Labels, Histogram]] = {name: {} for name in HISTOGRAMS}
         self._server: MetricsServer | None = None
         self._is_ready = False
         self.registry = CollectorRegistry()
@@ -107,6 +60,8 @@ class Metrics(Collector):
         self._add("millrace_sales_total", (), 0)
         for outcome in ("committed", "failed"):
             self._add("millrace_batches_total", (outcome,), 0)
+        for reason in _REASONS:
+            self._add("millrace_rejects_total", (reason,), 0)
 
     def published(self, report: Report, committed_at: float, batch: int) -> None:
         """Count one committed batch."""
@@ -139,6 +94,8 @@ class Metrics(Collector):
         """How many messages of each topic no commit covers yet. A topic not named is gone."""
         with self._lock:
             self._values["millrace_backlog_messages"] = {(topic,): float(n) for topic, n in messages.items()}
+            for topic in messages:
+                self._add("millrace_messages_total", (topic,), 0)
 
     def ready(self) -> None:
         """Kafka and the master have both answered."""
@@ -160,13 +117,13 @@ class Metrics(Collector):
             values = {name: dict(series) for name, series in self._values.items()}
             # Published histograms are replaced, never changed, so that a shallow copy is a snapshot.
             histograms = {name: dict(series) for name, series in self._histograms.items()}
-        for kind, families in ((CounterMetricFamily, _COUNTERS), (GaugeMetricFamily, _GAUGES)):
+        for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
             for name, family in families.items():
                 metric = kind(name, family.meaning, labels=family.labels)
                 for labels, value in sorted(values[name].items()):
                     metric.add_metric(labels, value)
                 yield metric
-        for name, family in _HISTOGRAMS.items():
+        for name, family in HISTOGRAMS.items():
             exposed = HistogramMetricFamily(name, family.meaning, labels=family.labels)
             for labels, histogram in sorted(histograms[name].items()):
                 exposed.add_metric(labels, _buckets(histogram), histogram.total)
@@ -180,9 +137,9 @@ class Metrics(Collector):
         for outcome, sales in {**outcomes, "null_key": nulls}.items():
             self._add("millrace_served_sales_total", (*join, outcome), sales)
         self._add("millrace_join_seconds_total", join, report.seconds)
-        if report.seconds > 0:
-            served = sum(outcomes.values()) + nulls
-            self._set("millrace_service_sales_per_second", join, served / report.seconds)
+        observed = report.served / report.seconds if report.seconds > 0 else 0.0
+        self._set_rate("millrace_service_sales_per_second", join, observed)
+        self._set_rate("millrace_predicted_service_rate", join, report.predicted_rate)
         self._add("millrace_cache_hits_total", (name,), counts.get("hits", 0))
         self._add("millrace_cache_misses_total", (name,), counts.get("misses", 0))
         self._add("millrace_cache_evictions_total", (name,), counts.get("evicted", 0))
@@ -202,6 +159,14 @@ class Metrics(Collector):
         self._add("millrace_cache_load_failures_total", (name,), total["failures"])
         if total["queries"]:
             self._set("millrace_cache_load_seconds", (name,), total["seconds"] / total["queries"])
+
+    def _set_rate(self, name: str, join: Labels, rate: float) -> None:
+        """A dimension has one algorithm at a time: the rate of another one it had before is gone; 0 is not known."""
+        rates = self._values[name]
+        for labels in [labels for labels in rates if labels[0] == join[0]]:
+            del rates[labels]
+        if rate > 0:
+            rates[join] = rate
 
     def _set_parts(self, dimension: str, memory: Mapping[str, int]) -> None:
         """The parts of this batch; one that is not used any more is gone."""

@@ -13,7 +13,7 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.scrape import JoinSnapshot, NoAnswer, Scrape, Snapshot, compare, scrape
+from pipeline.scrape import JoinSnapshot, NoAnswer, Scrape, Snapshot, compare, metrics_url, scrape
 
 _WINDOW = 10.0  # seconds that rates and quantiles look back: some batches, so that the numbers do not jump
 _REFRESH = 1.0
@@ -32,7 +32,7 @@ class Panel:
     """
 
     def __init__(self, endpoint: str, console: Console | None = None) -> None:
-        self.url = _metrics_url(endpoint)
+        self.url = metrics_url(endpoint)
         self._console = console or Console(stderr=True)
         self._looks: deque[Scrape] = deque()
         self._rates: deque[float] = deque(maxlen=_SPARKS)
@@ -169,28 +169,37 @@ def _flow(seen: Snapshot) -> Table:
 
 def _joins(seen: Snapshot) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
-    table.add_column("dimension")
+    table.add_column("dimension", no_wrap=True)
     table.add_column("algorithm")
-    for heading in ("served/s", "wait p50", "p99", "hits", "unmatched"):
+    predicted = any(join.predicted_rate for join in seen.joins)
+    for heading in ("served/s", *(["÷model"] if predicted else []), "wait p50", "p99", "hits", "unmatched"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("memory", no_wrap=True)
     for join in seen.joins:
-        table.add_row(*_join_row(join))
+        table.add_row(*_join_row(join, predicted))
     return table
 
 
-def _join_row(join: JoinSnapshot) -> list[str]:
+def _join_row(join: JoinSnapshot, predicted: bool) -> list[str]:
     used = join.used_bytes / join.limit_bytes if join.limit_bytes else 0.0
     return [
         f"[bold]{join.dimension}[/]",
         join.algorithm,
         number(join.service_rate),
+        *([_by_model(join)] if predicted else []),
         duration(join.queue_wait[0]),
         duration(join.queue_wait[1]),
         percent(join.hits),
         percent(join.unmatched),
         f"{bar(used)} {size(join.used_bytes)} of {size(join.limit_bytes)}",
     ]
+
+
+def _by_model(join: JoinSnapshot) -> str:
+    """The service rate as a multiple of what the cost model said."""
+    if join.service_rate is None or not join.predicted_rate:
+        return _UNKNOWN
+    return f"{join.service_rate / join.predicted_rate:.2f}"
 
 
 def _backlog(seen: Snapshot) -> float | None:
@@ -200,16 +209,6 @@ def _backlog(seen: Snapshot) -> float | None:
 def _longest(durations: Iterable[float | None]) -> str:
     known = [seconds for seconds in durations if seconds is not None]
     return duration(max(known, default=None))
-
-
-def _metrics_url(endpoint: str) -> str:
-    """
-    >>> _metrics_url("127.0.0.1:9464"), _metrics_url("https://job/metrics")
-    ('http://127.0.0.1:9464/metrics', 'https://job/metrics')
-    """
-    url = endpoint if "://" in endpoint else f"http://{endpoint}"
-    path = url.partition("://")[2].partition("/")[2]
-    return url if path else f"{url.rstrip('/')}/metrics"
 
 
 def _wait(seconds: float, until: Callable[[], bool]) -> bool:

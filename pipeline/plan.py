@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pipeline import facts
+from pipeline import costs, facts, joins
 from pipeline.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
 from pipeline.errors import BadContract
+from pipeline.joins.base import Options
+from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.settings import Settings
 
 
@@ -23,6 +25,25 @@ class Plan:
     dimensions: dict[str, DimensionContract]
     facts: TableContract
     rejects: TableContract
+    costs: dict[str, UnitCosts] = field(default_factory=dict)  # by dimension, where they were measured
+
+    def options(self, dimension: str) -> Options:
+        """What shapes the join of a dimension, beside its memory."""
+        settings = self.settings.dimensions[dimension]
+        return Options(
+            batch=settings.batch,
+            costs=self.costs.get(dimension, UnitCosts()),
+            stream=Stream(e=settings.skew, batch=self.settings.worker.window_sales),
+            max_staleness=settings.max_staleness,
+            absent_staleness=settings.absent_staleness,
+            connections=self.settings.master.connections,
+        )
+
+    def predict(self, dimension: str, relation: Relation) -> Prediction:
+        """What the cost model expects of the join that the settings name."""
+        settings = self.settings.dimensions[dimension]
+        options = self.options(dimension)
+        return joins.predict(settings.algorithm, settings.memory, relation, options, settings.front_stage)
 
     def topic(self, name: str) -> TopicContract:
         return self.topics.get(name, self.default_topic)
@@ -46,6 +67,7 @@ def resolve(settings: Settings) -> Plan:
         dimensions={name: contracts.dimension(name, d.contract) for name, d in settings.dimensions.items()},
         facts=contracts.table(settings.warehouse.facts),
         rejects=contracts.table(settings.warehouse.rejects),
+        costs=costs.load(settings.master.costs),
     )
     _check(plan)
     return plan
@@ -54,11 +76,11 @@ def resolve(settings: Settings) -> Plan:
 def _check(plan: Plan) -> None:
     sale: dict[str, pa.DataType] = {}
     for contract in (plan.default_topic, *plan.topics.values()):
-        for field in contract.schema:
-            known = sale.setdefault(f"sale.{field.name}", field.type)
-            if known != field.type:
+        for column in contract.schema:
+            known = sale.setdefault(f"sale.{column.name}", column.type)
+            if known != column.type:
                 raise BadContract(
-                    f"topic contract {contract.name}: column {field.name} is {field.type}, but another topic's "
+                    f"topic contract {contract.name}: column {column.name} is {column.type}, but another topic's "
                     f"contract says {known}. Give one of them another name with `x-column`."
                 )
     available = sale | facts.message_columns() | facts.JOB

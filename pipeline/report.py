@@ -22,13 +22,20 @@ class DimensionReport(msgspec.Struct):
     counts: dict[str, float] = {}  # JoinStatistics, by its field names
     reads: dict[str, dict[str, float]] = {}  # port.ReadCount by kind of read
     seconds: float = 0.0  # in the join: offering, stepping, waiting for the master
+    predicted_rate: float = 0.0  # what the cost model expects of served / seconds; 0: no prediction
     memory: dict[str, int] = {}  # bytes in use by part, at the end
     memory_limit: int = 0
     cached_rows: int = 0  # master rows in memory, at the end
     queue_wait: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until admitted
     processing: Histogram = msgspec.field(default_factory=Histogram)  # admitted until served
 
+    @property
+    def served(self) -> float:
+        """Sales served, whatever came of them; a sale with many master rows counts with each."""
+        return self.counts.get("matched", 0) + self.counts.get("unmatched", 0)
+
     def __iadd__(self, other: DimensionReport) -> DimensionReport:
+        self.predicted_rate = _together(self, other)
         self.counts = _add(self.counts, other.counts)
         self.reads = {
             kind: _add(self.reads.get(kind, {}), other.reads.get(kind, {})) for kind in self.reads | other.reads
@@ -102,6 +109,14 @@ def decode(answer: bytes) -> Report:
 def since(now: JoinStatistics, before: dict[str, float]) -> dict[str, float]:
     """What a join's counters gained."""
     return {name: value - before.get(name, 0) for name, value in vars(now).items()}
+
+
+def _together(one: DimensionReport, other: DimensionReport) -> float:
+    """The predicted rate of two reports as one: their sales by their seconds, as predicted."""
+    sales = one.served + other.served
+    if not (one.predicted_rate and other.predicted_rate and sales):
+        return max(one.predicted_rate, other.predicted_rate)
+    return sales / (one.served / one.predicted_rate + other.served / other.predicted_rate)
 
 
 def _add(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

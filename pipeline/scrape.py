@@ -80,6 +80,7 @@ class JoinSnapshot:
     dimension: str
     algorithm: str
     service_rate: float | None
+    predicted_rate: float | None  # what the cost model says it should be
     queue_wait: tuple[float | None, float | None]  # p50, p99
     hits: float | None  # share
     unmatched: float | None  # share
@@ -101,7 +102,20 @@ class Snapshot:
     rejects: float = 0
     rejects_share: float | None = None
     committed_ago: float | None = None
+    batches: float = 0  # committed
+    failed_batches: float = 0
     rates: tuple[float, ...] = ()  # of earlier snapshots, oldest first
+
+
+def metrics_url(endpoint: str) -> str:
+    """Where an endpoint's metrics are.
+
+    >>> metrics_url("127.0.0.1:9464"), metrics_url("https://job/metrics")
+    ('http://127.0.0.1:9464/metrics', 'https://job/metrics')
+    """
+    url = endpoint if "://" in endpoint else f"http://{endpoint}"
+    path = url.partition("://")[2].partition("/")[2]
+    return url if path else f"{url.rstrip('/')}/metrics"
 
 
 def scrape(url: str) -> Scrape:
@@ -137,6 +151,8 @@ def compare(earlier: Scrape | None, now: Scrape) -> Snapshot:
         rejects=now.total("millrace_rejects_total"),
         rejects_share=_share(rejects, messages),
         committed_ago=max(0.0, now.at - committed_at) if committed_at else None,
+        batches=now.total("millrace_batches_total", outcome="committed"),
+        failed_batches=now.total("millrace_batches_total", outcome="failed"),
     )
 
 
@@ -155,6 +171,7 @@ def _join(now: Scrape, grown: Scrape, dimension: str, algorithm: str) -> JoinSna
         dimension=dimension,
         algorithm=algorithm,
         service_rate=_share(served, grown.total("millrace_join_seconds_total", **join)),
+        predicted_rate=now.total("millrace_predicted_service_rate", **join) or None,
         queue_wait=_median_and_tail(grown, "millrace_queue_wait_seconds", **join),
         hits=_share(hits, hits + misses),
         unmatched=_share(grown.total("millrace_served_sales_total", **join, outcome="unmatched"), served),

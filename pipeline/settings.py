@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.errors import BadSetting
-from pipeline.joins import JOINS
+from pipeline.joins import JOINS, has_front_stage
 from pipeline.settings_loader import Bytes, Seconds, Secret, load_tree
 
 WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 185 MiB
@@ -80,21 +80,41 @@ class MasterData:
     connect_timeout: Seconds = Seconds(5)
     read_timeout: Seconds = Seconds(60)
     retry_for: Seconds = Seconds(120)
+    costs: str = ".millrace/costs.toml"
+    connections: int = 2
+    queries_per_second: float = 0.0
+
+    def __post_init__(self) -> None:
+        _need(1 <= self.connections <= 64, "master.connections", self.connections, "from 1 to 64")
+        _need(
+            0 <= self.queries_per_second < float("inf"),
+            "master.queries_per_second",
+            self.queries_per_second,
+            "0 (no cap) or a positive number",
+        )
 
 
 @dataclass(frozen=True)
 class Dimension:
     contract: str = ""
-    algorithm: str = "inlj"
+    algorithm: str = "auto"
     memory: Bytes = Bytes(32 << 20)
-    front_stage: bool = True
+    front_stage: bool = False
     max_staleness: Seconds = Seconds(300)
     absent_staleness: Seconds = Seconds(10)
     batch: int = 2_000
+    skew: float = 1.0
 
     def __post_init__(self) -> None:
         names = ", ".join(JOINS)
         _need(self.algorithm in JOINS, "algorithm", self.algorithm, f"one of: {names}")
+        _need(
+            not (self.front_stage and has_front_stage(self.algorithm)),
+            "front_stage",
+            self.front_stage,
+            f"false, since {self.algorithm} has one of its own",
+        )
+        _need(0 <= self.skew <= 3, "skew", self.skew, "Zipf's exponent of the keys, from 0 (all alike) to 3")
         _need(self.batch >= 1, "batch", self.batch, "at least 1 key a query")
 
 

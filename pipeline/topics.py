@@ -14,6 +14,7 @@ from pipeline.errors import BadSetting
 from pipeline.settings import Kafka
 
 _ANSWER_WITHIN = 15.0  # seconds
+_EARLIEST, _LATEST = -2, -1  # as Spark writes them in place of an offset
 
 
 class Topics:
@@ -37,6 +38,31 @@ class Topics:
                 f"kafka.topics names {', '.join(missing)}, but {self._kafka.bootstrap} has no such topic. "
                 f"It has: {', '.join(sorted(t for t in known if not re.match('__', t))) or 'none'}. Create it first."
             )
+
+    def start(self) -> dict[str, dict[str, int]]:
+        """Where a job without a checkpoint starts, by topic and partition, as kafka.starting_offsets says."""
+        chosen = self._kafka.starting_offsets
+        if chosen.startswith("{"):
+            given: dict[str, dict[str, int]] = json.loads(chosen)
+        else:
+            symbol = _EARLIEST if chosen == "earliest" else _LATEST
+            given = {topic: dict.fromkeys(map(str, parts), symbol) for topic, parts in self._partitions().items()}
+        ends = {symbol: self._offsets(given, symbol) for symbol in (_EARLIEST, _LATEST)}
+        return {
+            topic: {part: ends[at][topic, int(part)] if at < 0 else at for part, at in parts.items()}
+            for topic, parts in given.items()
+        }
+
+    def _partitions(self) -> dict[str, list[int]]:
+        kafka, known = self._kafka, self._admin.list_topics(timeout=_ANSWER_WITHIN).topics
+        wanted = [t for t in known if re.fullmatch(kafka.topic_pattern, t)] if kafka.topic_pattern else kafka.topics
+        return {topic: list(known[topic].partitions) for topic in wanted if topic in known}
+
+    def _offsets(self, given: dict[str, dict[str, int]], symbol: int) -> dict[tuple[str, int], int]:
+        spec = OffsetSpec.earliest() if symbol == _EARLIEST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(t, int(p)): spec for t, ps in given.items() for p, at in ps.items() if at == symbol}
+        found = self._admin.list_offsets(asked) if asked else {}
+        return {(at.topic, at.partition): done.result(timeout=_ANSWER_WITHIN).offset for at, done in found.items()}
 
     def backlog(self, committed: dict[str, dict[str, int]]) -> dict[str, int]:
         """Messages by topic behind the offsets the last batch ended at. Spark commits no consumer-group offsets."""

@@ -8,23 +8,18 @@ from functools import cache
 
 import pyarrow as pa
 
+from pipeline import joins
 from pipeline.contracts import DimensionContract, TableContract
 from pipeline.enrich import Dimension
 from pipeline.errors import BudgetTooSmall
 from pipeline.flow import SaleFlow
-from pipeline.joins import JOINS
 from pipeline.joins.base import Join
-from pipeline.joins.frontstage import FrontStage
 from pipeline.master.mysql import MySqlMaster
 from pipeline.master.port import Master
 from pipeline.parse import Parser
 from pipeline.plan import Plan
 from pipeline.report import Report
-from pipeline.settings import Dimension as DimensionSettings
-from pipeline.settings import MasterData
 from pipeline.warehouse.files import TableFiles, table_files
-
-FRONT_STAGE_SHARE = 0.5  # of a dimension's memory; the rest is for the sales in hand and the answers of the master
 
 _dimensions: dict[str, Dimension] = {}  # soft state, by everything that shaped it
 
@@ -63,10 +58,7 @@ def _flow(plan: Plan, batch: int) -> SaleFlow:
     return SaleFlow(
         parser_of=parser_of,
         sale_schema=plan.sale_schema,
-        dimensions=[
-            _dimension(contract, plan.settings.dimensions[name], plan.settings.master)
-            for name, contract in plan.dimensions.items()
-        ],
+        dimensions=[_dimension(plan, contract) for contract in plan.dimensions.values()],
         facts=files(plan.facts),
         rejects=files(plan.rejects),
         limits=plan.settings.worker,
@@ -75,26 +67,20 @@ def _flow(plan: Plan, batch: int) -> SaleFlow:
     )
 
 
-def _dimension(contract: DimensionContract, settings: DimensionSettings, server: MasterData) -> Dimension:
+def _dimension(plan: Plan, contract: DimensionContract) -> Dimension:
     """The dimension with the join this worker already has for it, or a new one."""
-    shaped_by = repr((contract, settings, server, str(server.password)))
+    server, settings = plan.settings.master, plan.settings.dimensions[contract.name]
+    shaped_by = repr((contract, settings, server, str(server.password), plan.options(contract.name)))
     if shaped_by not in _dimensions:
-        _dimensions[shaped_by] = Dimension(contract, make_join(contract.name, settings, MySqlMaster(server, contract)))
+        join = make_join(plan, contract.name, MySqlMaster(server, contract))
+        _dimensions[shaped_by] = Dimension(contract, join, plan.predict(contract.name, join.relation).mu)
     return _dimensions[shaped_by]
 
 
-def make_join(name: str, settings: DimensionSettings, master: Master) -> Join:
+def make_join(plan: Plan, name: str, master: Master) -> Join:
     """The join the settings ask for. Refuses a budget it cannot work in."""
-    behind = int(settings.memory * (1 - FRONT_STAGE_SHARE)) if settings.front_stage else settings.memory
+    settings = plan.settings.dimensions[name]
     try:
-        join = JOINS[settings.algorithm](master, behind, settings.batch)
-        if not settings.front_stage:
-            return join
-        return FrontStage(join, settings.memory, settings.max_staleness, settings.absent_staleness)
+        return joins.make(settings.algorithm, master, settings.memory, plan.options(name), settings.front_stage)
     except BudgetTooSmall as error:
-        share = (
-            f" (the join gets {1 - FRONT_STAGE_SHARE:.0%} of it, the front stage the rest)"
-            if settings.front_stage
-            else ""
-        )
-        raise BudgetTooSmall(f"dimensions.{name}.memory = {settings.memory}{share}: {error}") from error
+        raise BudgetTooSmall(f"dimensions.{name}.memory = {settings.memory}: {error}") from error

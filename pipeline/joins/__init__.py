@@ -1,8 +1,57 @@
 """The registry of joins: one line each, chosen by name in the settings."""
 
-from pipeline.joins.base import Join
+from dataclasses import replace
+
+from pipeline.joins.auto import AutoJoin
+from pipeline.joins.base import Join, Options
+from pipeline.joins.budget import memory_for
+from pipeline.joins.cmeshjoin import CachedMeshJoin
+from pipeline.joins.cost import frontstage as cache
+from pipeline.joins.cost.units import Prediction, Relation
+from pipeline.joins.frontstage import FrontStage, predict_before, split_before
+from pipeline.joins.hybridjoin import HybridJoin
 from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins.meshjoin import MeshJoin
+from pipeline.joins.partitioned import PartitionedJoin
+from pipeline.joins.rmeshjoin import ReducedMeshJoin
+from pipeline.joins.ssij import SemiStreamingIndexJoin
+from pipeline.joins.xhybridjoin import ExtendedHybridJoin
+from pipeline.master.port import Master
 
 JOINS: dict[str, type[Join]] = {
+    AutoJoin.name: AutoJoin,
     IndexNestedLoopJoin.name: IndexNestedLoopJoin,
+    MeshJoin.name: MeshJoin,
+    ReducedMeshJoin.name: ReducedMeshJoin,
+    CachedMeshJoin.name: CachedMeshJoin,
+    HybridJoin.name: HybridJoin,
+    ExtendedHybridJoin.name: ExtendedHybridJoin,
+    PartitionedJoin.name: PartitionedJoin,
+    SemiStreamingIndexJoin.name: SemiStreamingIndexJoin,
 }
+
+
+def has_front_stage(name: str) -> bool:
+    """Whether this join is a front stage with another behind it already."""
+    return issubclass(JOINS[name], FrontStage)
+
+
+def make(name: str, master: Master, memory: int, options: Options, front_stage: bool = False) -> Join:
+    """The join of this name, or a front stage with it behind. Refuses a budget it cannot work in."""
+    if not front_stage:
+        return JOINS[name].made(master, memory, options)
+    inner = JOINS[name].made(master, split_before(JOINS[name], master, memory, options), options)
+    return FrontStage(inner, memory, options.max_staleness, options.absent_staleness)
+
+
+def least_memory(name: str, relation: Relation, options: Options, front_stage: bool = False) -> int:
+    """The least memory it takes."""
+    least = memory_for(JOINS[name].least(relation, options))
+    return memory_for(least + cache.least_memory(relation)) if front_stage else least
+
+
+def predict(name: str, memory: int, relation: Relation, options: Options, front_stage: bool = False) -> Prediction:
+    """What the cost model says of it."""
+    if front_stage:
+        return predict_before(JOINS[name], memory, relation, options)
+    return replace(JOINS[name].predict(memory, relation, options), algorithm=name)

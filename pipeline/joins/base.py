@@ -3,7 +3,7 @@
 A join is an object over one dimension that outlasts micro-batches. Its user offers sales, steps until nothing is
 pending, and gets every sale back at least once: with its master row, or with the proof that there is none.
 
-    position = join.offer(positions, keys)     # how many sales were taken; offer the rest again later
+    taken = join.offer(positions, keys)        # how many sales were taken; offer the rest again later
     for served in join.step(): ...             # one iteration of the paper's outer loop
 
 Nothing of the *stream* may outlive a micro-batch: step until `pending` is 0. Master rows may.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -21,15 +21,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.errors import BudgetTooSmall
-from pipeline.master.port import Master
+from pipeline.errors import BudgetTooSmall, NotUnique
+from pipeline.joins.budget import LONG_KEYS_SHARE, OFFER_SHARE, memory_for, to_split
+from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, Codes, KeyCoder
+from pipeline.master.port import Master, MasterStatistics
 
 Positions = npt.NDArray[np.int64]
 Clock = Callable[[], float]
 
-_LEAST_SALE_BYTES = 96  # no join holds a sale in less, what it makes on the way counted
-
 ABSENT = -1  # in `Served.match`: proved not to be in R, or the sale's key was null
+
+_LONGEST_OFFER = 16_384  # sales; beyond that nothing is gained, and the processor's cache is lost
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,9 @@ class Served:
     """Sales that left a join."""
 
     sales: Positions  # positions as they were offered
-    rows: pa.Table  # master rows
+    rows: pa.Table  # master rows: only those that matched, unless the table is kept in memory anyway
     match: Positions  # for each of `sales` its row in `rows`, or ABSENT
+    absent_keys: Codes | None = None  # of the sales that are ABSENT, in order; None: not told
 
 
 @dataclass
@@ -49,38 +53,80 @@ class JoinStatistics:
     null_keys: int = 0
     matched: int = 0  # pairs of sale and master row
     unmatched: int = 0
-    hits: int = 0  # served from memory, a remembered absence included
-    misses: int = 0  # had to ask the master
+    hits: int = 0  # served from rows, or absences, that were in memory before
+    misses: int = 0  # had to wait for the master
     evicted: int = 0  # master rows thrown out of memory
     steps: int = 0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What shapes a join beside its master and its memory. Each join takes what concerns it."""
+
+    batch: int = 2_000  # most keys of one look-up
+    costs: UnitCosts = field(default_factory=UnitCosts)
+    stream: Stream = field(default_factory=Stream)  # what to expect of the sales
+    max_staleness: float = 300.0  # seconds: no row is served that was read longer ago
+    absent_staleness: float = 10.0  # the same for the knowledge that there is no row
+    connections: int = 2  # to the master
 
 
 class Join(ABC):
     """One semi-stream join. A new algorithm says how it admits sales and what one iteration does."""
 
     name: ClassVar[str]
+    takes: ClassVar[tuple[str, ...]] = ("batch", "costs")  # the options it has an argument for
+    needs_index: ClassVar[bool] = True  # on R's key, and a unique one: False only for joins that scan all of R
+    asks_by_key: ClassVar[bool] = True  # False: never needs a waiting sale's key again, only its code
 
-    def __init__(self, master: Master, memory: int, batch: int = 2_000) -> None:
+    def __init__(self, master: Master, memory: int, batch: int = 2_000, size: MasterStatistics | None = None) -> None:
         self.master = master
         self.memory = memory  # bytes for everything this join keeps or makes
-        self.batch = batch  # most keys, or rows, of one request to the master
+        self.batch = batch  # most keys of one look-up
+        self.size = size or master.statistics()
+        self.coder = KeyCoder(master.key_type, self.size.key_bytes)
         self.statistics = JoinStatistics()
         self._null_keys: list[Positions] = []
+        if self.needs_index and not master.unique:
+            raise NotUnique(
+                f"{self.name} needs a unique index on the natural key of the master table, which has none. "
+                "Add one, or use meshjoin or r-meshjoin, which need no index and deliver every row of a key."
+            )
+
+    @classmethod
+    def made(cls, master: Master, memory: int, options: Options) -> Join:
+        return cls(master, memory, **{name: getattr(options, name) for name in cls.takes})
+
+    @classmethod
+    def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
+        """What the cost model says of this join with so much memory: every join of the registry has one."""
+        raise NotImplementedError(f"{cls.name} is a part of other joins")
+
+    @classmethod
+    def least(cls, relation: Relation, options: Options) -> float:
+        """Bytes for the algorithm's own parts without which it cannot work: as `predict`."""
+        raise NotImplementedError(f"{cls.name} is a part of other joins")
 
     def offer(self, positions: Positions, keys: pa.Array) -> int:
         """Admit as many of these sales, from the front, as the budget allows; say how many.
 
         `positions` ascend, within a call and from call to call, until nothing is pending.
         """
-        # To look at more sales than could be taken would cost memory that the budget does not have.
-        most = max(1, self.memory // _LEAST_SALE_BYTES)
+        most = min(self._longest_offer, self._room())
         positions, keys = positions[:most], keys.slice(0, most)
-        known = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
-        nulls = len(keys) - len(known)
-        if not nulls:
-            taken = self._admit(positions, keys)
+        if not most:
+            return 0
+        keys = self._with_few_long_ones(keys)
+        positions = positions[: len(keys)]
+        if not keys.null_count:
+            taken = self._admit(positions, self.coder.encode(keys, self.asks_by_key))
         else:
-            admitted = self._admit(positions[known], keys.take(pa.array(known)))
+            known = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
+            admitted = (
+                self._admit(positions[known], self.coder.encode(keys.drop_null(), self.asks_by_key))
+                if len(known)
+                else 0
+            )
             taken = len(keys) if admitted == len(known) else int(known[admitted])
             unknown = np.setdiff1d(np.arange(taken), known, assume_unique=True)
             # A null key is the unknown member at once: no query, no place in the queue.
@@ -97,10 +143,12 @@ class Join(ABC):
         for more input (MESHJOIN) needs to know.
         """
         self.statistics.steps += 1
-        served = [self._absent(positions) for positions in self._null_keys]
+        served = [self.absent(positions) for positions in self._null_keys]
         self._null_keys = []
         if self._pending():
             served += self._iterate(drain)
+            if not self._pending():
+                self.coder.forget()
         for piece in served:
             matched = int(np.count_nonzero(piece.match != ABSENT))
             self.statistics.matched += matched
@@ -133,8 +181,12 @@ class Join(ABC):
         assert sum(used.values()) <= self.memory, (used, self.memory)
 
     @abstractmethod
-    def _admit(self, positions: Positions, keys: pa.Array) -> int:
-        """Take sales with non-null keys from the front; say how many."""
+    def _room(self) -> int:
+        """How many sales could be admitted now."""
+
+    @abstractmethod
+    def _admit(self, positions: Positions, codes: Codes) -> int:
+        """Take sales, at most as many as there was room for, from the front; say how many."""
 
     @abstractmethod
     def _iterate(self, drain: bool) -> list[Served]:
@@ -144,18 +196,65 @@ class Join(ABC):
     def _pending(self) -> int:
         """Sales in the algorithm's own structures."""
 
-    def _absent(self, positions: Positions) -> Served:
-        return Served(positions, self.master.schema.empty_table(), np.full(len(positions), ABSENT, np.int64))
+    def absent(self, positions: Positions, codes: Codes | None = None) -> Served:
+        """Sales proved to have no master row; with their keys, so that a front stage can remember it."""
+        match = np.full(len(positions), ABSENT, np.int64)
+        return Served(positions, self.master.schema.empty_table(), match, codes)
 
-    def _require(self, needed: int, why: str) -> None:
-        if self.memory < needed:
+    def _with_few_long_ones(self, keys: pa.Array) -> pa.Array:
+        """As many keys, from the front, as have no more long ones among them than there is room to remember."""
+        if self.coder.is_integer or not self.asks_by_key or not len(keys):
+            return keys
+        long = np.flatnonzero(np.asarray(pc.fill_null(pc.binary_length(keys), 0)) > self.coder.longest)
+        room = self._most_long_keys - self.coder.long_keys
+        if len(long) <= room:
+            return keys
+        return keys.slice(0, int(long[max(0, room)])) if self._pending() or room > 0 else keys.slice(0, 1)
+
+    @property
+    def _most_long_keys(self) -> int:
+        return max(1, self.memory // LONG_KEYS_SHARE // LONG_KEY_BYTES)
+
+    @property
+    def to_split(self) -> int:
+        """Bytes left for the algorithm's own parts: the rest is for offers and small things."""
+        return to_split(self.memory)
+
+    @property
+    def relation(self) -> Relation:
+        """R as the cost models see it."""
+        return relation(self.size, self.coder.words)
+
+    def require(self, needed: float, why: str) -> None:
+        """Refuse a budget that leaves less than `needed` bytes for the algorithm's own parts."""
+        if self.to_split < needed:
+            least = memory_for(needed)
             raise BudgetTooSmall(
-                f"{self.name}: memory = {self.memory:,} bytes, but {why} needs {needed:,}. "
-                f"Raise the dimension's memory to at least {needed:,} bytes."
+                f"{self.name}: memory = {self.memory:,} bytes, but {why} needs {least:,}. "
+                f"Raise the dimension's memory to at least {least:,} bytes."
             )
 
+    @property
+    def _longest_offer(self) -> int:
+        per_sale = 8 * self.coder.words + 64
+        return max(1, min(_LONGEST_OFFER, self.memory // OFFER_SHARE // per_sale))
 
-def match(keys: pa.Array, rows: pa.Table) -> Positions:
-    """For each key the row that has it, or ABSENT. Keys of `rows` must be distinct; equality is of bytes."""
-    found = pc.index_in(keys, value_set=rows["key"].combine_chunks())
-    return np.asarray(pc.fill_null(found, ABSENT)).astype(np.int64)
+
+def relation(size: MasterStatistics, words: int) -> Relation:
+    """R as the cost models see it.
+
+    A row in a disk buffer takes its own bytes, as many again for a run of wider rows or for the copy of the matching
+    rows that is handed out, its key's code, and what a match makes of it.
+    """
+    v_R = max(8.0, size.row_bytes)
+    return Relation(R_t=size.rows, v_R=v_R, words=words, row_bytes=2 * v_R + 8 * words + 24)
+
+
+def matched_rows(rows: pa.Table, numbers: npt.NDArray[np.int32]) -> tuple[pa.Table, Positions]:
+    """Only the rows that matched, once each, and the old numbers turned into numbers of these."""
+    matched = np.zeros(len(rows), np.bool_)
+    matched[numbers] = True
+    used = np.flatnonzero(matched)
+    if len(used) == len(rows):
+        return rows, numbers.astype(np.int64)
+    return rows.take(pa.array(used)).combine_chunks(), (np.cumsum(matched) - 1)[numbers]

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.joins.base import ABSENT, Clock, Join, Positions, Served
+from pipeline.joins.base import ABSENT, Clock, Join, Options, Positions, Served, matched_rows, relation
+from pipeline.joins.budget import memory_for, to_split
+from pipeline.joins.cost import frontstage as cost
+from pipeline.joins.cost.units import Prediction, Relation, Stream
+from pipeline.joins.parts.cache import NO_ROW, Newcomers, RowCache
+from pipeline.joins.parts.keycodes import Codes, KeyCoder
+from pipeline.joins.parts.keyindex import KeyIndex
+from pipeline.master.port import Master
 
-_ENTRY_BYTES = 8 + 4 + 1  # loaded-at, score, present: kept beside each cached row
-_AGING = np.float32(0.5)  # what a use is worth one window later
 _JITTER = 0.1  # share of its life by which a row may expire early, so that a warm cache does not expire at once
+_HALF_LIFE = 20  # a use counts half when so many sales a cached row have passed
+_RAISE, _LOWER = 1.5, 0.5  # how the threshold moves
+_TOO_OFTEN = 0.1  # evictions, as a share of the cache, that show the threshold to be too low
 
 
 class FrontStage(Join):
@@ -23,13 +32,16 @@ class FrontStage(Join):
         Under skew a few master rows serve most sales. Keep those in memory; only the rest reaches the join behind.
 
     Memory
-        M = M_inner + C * (v_R + v_entry) * 2: the cache of C rows, twice while it is rebuilt. An absent key takes a
-        row as well, so that a flood of unknown keys asks the master once, not once a sale.
+        M = M_inner + h_R * (v_R + 8 + index): h_R rows, their frequency recorder of 8 bytes a slot, and the hash index
+        H_R; and an eighth of the rows that wait to come in. An absent key takes a slot too, but no row, so that a
+        flood of unknown keys asks the master once, not once a sale.
 
     Departures from the paper
-        A row's score is its uses, halved every window, instead of a count since it came in. When the cache is full,
-        the lowest score is the threshold a newcomer must exceed; the paper moves a separate threshold up and down.
-        Rows expire: none is served older than `max_staleness`, no absence longer than `absent_staleness`.
+        Frequencies fade (a use counts half after 20 sales a cached row), so that the cache follows the stream. Rows
+        come in at the end of a window and all at once, the most wanted first; one that is wanted less than all inside
+        stays outside. The threshold starts at 0, rises by half when more than a tenth of the cache is evicted in one
+        window, and halves while the cache is not full. Rows expire: none is served older than `max_staleness`, no
+        absence longer than `absent_staleness`.
 
     Example
         >>> from pipeline.joins.inlj import IndexNestedLoopJoin
@@ -43,7 +55,7 @@ class FrontStage(Join):
         (3, 3, 1)
 
     Reference
-        Naeem, Dobbie, Weber: A Lightweight Stream-based Join with Limited Resource Consumption (CMESHJOIN), 2013.
+        Naeem, Weber, Dobbie, Lutteroth: A Generic Front-Stage for Semi-Stream Processing (CMESHJOIN), CIKM 2013.
     """
 
     name: ClassVar[str] = "front stage"
@@ -56,53 +68,53 @@ class FrontStage(Join):
         absent_staleness: float = 10.0,
         clock: Clock = time.monotonic,
     ) -> None:
-        super().__init__(inner.master, memory)
+        super().__init__(inner.master, memory, size=inner.size)
         self.inner = inner
-        self._require(inner.memory + 16_384, f"the join behind ({inner.memory:,} bytes) and a cache of a few rows")
-        self._cache_memory = (memory - inner.memory) // 2
+        self.coder = inner.coder  # a sale's key is encoded once, here
+        self.asks_by_key = inner.asks_by_key  # type: ignore[misc]  # as the join behind does
+        self.require(
+            inner.memory + cost.least_memory(self.relation), f"the join behind ({inner.memory:,} bytes) and a row"
+        )
         self._life = {True: max_staleness, False: absent_staleness}
-        self._clock = clock
+        self._clock, self._born = clock, clock()
         self._random = np.random.default_rng(0)
-        self._rows: pa.Table = self.master.schema.empty_table()
-        self._present = np.empty(0, np.bool_)
-        self._expires = np.empty(0, np.float64)
-        self._score = np.empty(0, np.float32)
-        self._threshold = np.float32(0)
+        self.cache = self._make_cache()
+        self.threshold = 0.0
         self._hits: list[Served] = []
-        self._missed: list[tuple[Positions, pa.Array]] = []
-        self._newcomers: list[pa.Table] = []  # rows and, in the extra columns, what the cache keeps beside them
-        self._newcomer_bytes = 0
+        self._probed = 0  # sales since the last merge
 
-    # The front stage of the paper's algorithm, for a window of sales:
-    #   1  for each tuple s of the window: if s is in the cache, output it       -> _admit
-    #   2  else hand s to the disk stage                                         -> _admit
-    #   3  for each row r the disk stage read: count the sales it served         -> _consider
-    #   4  if the count exceeds the threshold, put r into the cache,             -> _rebuild
-    #      which loses its least used row when it is full
-    def _admit(self, positions: Positions, keys: pa.Array) -> int:
-        if self.inner.pending or self._hits:
-            return 0
-        slot = np.asarray(pc.fill_null(pc.index_in(keys, value_set=self._rows["key"].combine_chunks()), ABSENT))
-        hit = slot >= 0
-        hit[hit] = self._expires[slot[hit]] > self._clock()
-        missed = np.flatnonzero(~hit)
-        missed_keys = keys.take(pa.array(missed))
-        admitted = self.inner.offer(positions[missed], missed_keys) if len(missed) else 0
-        taken = len(keys) if admitted == len(missed) else int(missed[admitted])
-        hit = hit[:taken]
-        self._serve_hits(positions[:taken][hit], slot[:taken][hit])
-        if admitted:
-            self._missed.append((positions[missed[:admitted]], missed_keys.slice(0, admitted)))
-        self.statistics.hits += int(np.count_nonzero(hit))
+    # Algorithm 1 of the paper, for a block of sales at a time:
+    #    2-11  front stage: for each tuple t of the stream: if t in H_R output it, else add t to H_S and Q   -> _admit
+    #   12-16  the join behind: read rows of R, output the matching tuples                                  -> _iterate
+    #   17-18  a row whose matches f exceed the threshold is switched into H_R                              -> _consider
+    #          where it takes the place of a least-frequent one; the threshold adapts                       -> _merge
+    def _admit(self, positions: Positions, codes: Codes) -> int:
+        if self.cache.newcomers_full or (self.cache.has_newcomers and not self._pending()):
+            self._merge()
+        slot = self.cache.find(codes, self._now())
+        missed = np.flatnonzero(slot < 0)
+        admitted = self._to_the_join_behind(positions[missed], codes[missed])
+        taken = len(codes) if admitted == len(missed) else int(missed[admitted])
+        hit = np.flatnonzero(slot[:taken] >= 0)
+        if len(hit):
+            self._serve(positions[hit], self.cache.use(slot[hit]))
+        self.statistics.hits += len(hit)
         self.statistics.misses += admitted
+        self._probed += taken
         return taken
 
-    def _serve_hits(self, positions: Positions, slot: npt.NDArray[np.int32]) -> None:
-        if not len(positions):
-            return
-        self._score += np.bincount(slot, minlength=len(self._score)).astype(np.float32)
-        found = np.where(self._present[slot], slot, ABSENT).astype(np.int64)
-        self._hits.append(Served(positions, self._rows, found))
+    def _serve(self, positions: Positions, rows: npt.NDArray[np.int64]) -> None:
+        match = np.where(rows == NO_ROW, ABSENT, rows)
+        table = self.cache.rows
+        if len(match) * 4 < len(table):
+            # Few sales must not keep a whole table of rows alive in their user's hands.
+            table, used = matched_rows(table, match[match != ABSENT])
+            match[match != ABSENT] = used
+        self._hits.append(Served(positions, table, match))
+
+    def _to_the_join_behind(self, positions: Positions, codes: Codes) -> int:
+        room = min(self.inner._room(), len(codes))
+        return self.inner._admit(positions[:room], codes[:room]) if room else 0
 
     def _iterate(self, drain: bool) -> list[Served]:
         served, self._hits = self._hits, []
@@ -111,76 +123,60 @@ class FrontStage(Join):
             for piece in fetched:
                 self._consider(piece)
             served += fetched
-        if not self.inner.pending:
-            self._rebuild()
-            self._missed = []
         return served
 
     def _consider(self, piece: Served) -> None:
-        """Note the rows and absences worth keeping; what is used less than the threshold is not even copied."""
-        uses = np.bincount(piece.match[piece.match != ABSENT], minlength=len(piece.rows)).astype(np.float32)
-        worth = np.flatnonzero(uses > self._threshold)
-        absent_keys, absent_uses = self._absent_keys(piece.sales[piece.match == ABSENT])
-        absent = pa.table({name: pa.nulls(len(absent_keys), kind) for name, kind in _columns(piece.rows.schema)})
-        absent = absent.set_column(0, "key", absent_keys)
-        for rows, counts, present in (
-            (piece.rows.take(pa.array(worth)), uses[worth], True),
-            (absent, absent_uses, False),
-        ):
-            if len(rows):
-                life = self._life[present] * (1 - _JITTER * self._random.random(len(rows)))
-                beside = {"score": counts, "present": np.full(len(rows), present), "expires": self._clock() + life}
-                for name, values in beside.items():
-                    rows = rows.append_column(f" {name}", pa.array(values))
-                self._newcomers.append(rows)
-                self._newcomer_bytes += rows.nbytes
-        if self._newcomer_bytes > self._cache_memory:
-            self._rebuild()
-
-    def _absent_keys(self, positions: Positions) -> tuple[pa.Array, npt.NDArray[np.float32]]:
-        """The distinct keys of sales that proved absent, and how many sales each has."""
-        keys = []
-        for offered, offered_keys in self._missed:
-            at = np.minimum(np.searchsorted(offered, positions), len(offered) - 1)
-            keys.append(offered_keys.take(pa.array(at[offered[at] == positions])))
-        counted = pa.chunked_array(keys, self.master.key_type).value_counts()
-        uses = np.asarray(counted.field("counts")).astype(np.float32)
-        worth = np.flatnonzero(uses > self._threshold)
-        return counted.field("values").take(pa.array(worth)), uses[worth]
-
-    def _rebuild(self) -> None:
-        """One new cache out of the old one and the newcomers: what has not expired, the most used first."""
-        self._score *= _AGING
-        if not self._newcomers:
+        """Note the rows and absences worth keeping; what is wanted no more than the threshold is not even copied."""
+        if self.cache.newcomers_full:
             return
-        newcomers = pa.concat_tables(self._newcomers)
-        self._newcomers, self._newcomer_bytes = [], 0
-        replaced = pc.is_in(self._rows["key"], value_set=newcomers["key"].combine_chunks())
-        stays = np.flatnonzero(~np.asarray(replaced) & (self._expires > self._clock()))
-        rows = pa.concat_tables([self._rows.take(pa.array(stays)), newcomers.select(self._rows.column_names)])
-        score = np.concatenate([self._score[stays], np.asarray(newcomers[" score"])])
-        present = np.concatenate([self._present[stays], np.asarray(newcomers[" present"])])
-        expires = np.concatenate([self._expires[stays], np.asarray(newcomers[" expires"])])
-        keep = self._most_used(score, rows.nbytes)
-        self.statistics.evicted += len(score) - len(keep)
-        self._rows = rows.take(pa.array(keep)).combine_chunks()
-        self._score, self._present, self._expires = score[keep], present[keep], expires[keep]
+        found = piece.match != ABSENT
+        f = np.bincount(piece.match[found], minlength=len(piece.rows)).astype(np.float32)
+        worth = np.flatnonzero(f > self.threshold)
+        if len(worth):
+            rows = piece.rows.take(pa.array(worth))
+            codes = self.coder.encode(rows["key"].combine_chunks(), remember=False)
+            self.cache.consider(Newcomers(codes, rows, f[worth], self._expiry(len(worth), present=True)))
+        if piece.absent_keys is not None and len(piece.absent_keys):
+            codes, f = _counted(piece.absent_keys)
+            worth = np.flatnonzero(f > self.threshold)
+            expires = self._expiry(len(worth), present=False)
+            self.cache.consider(Newcomers(codes[worth], None, f[worth], expires))
 
-    def _most_used(self, score: npt.NDArray[np.float32], row_bytes: int) -> Positions:
-        """The rows that fit, the most used ones; sets the threshold for newcomers."""
-        capacity = int(self._cache_memory * 0.9 / (row_bytes / max(1, len(score)) + _ENTRY_BYTES))
-        if len(score) <= capacity:
-            self._threshold = np.float32(0)
-            return np.arange(len(score))
-        if not capacity:  # not one row of this width fits
-            return np.empty(0, np.int64)
-        lowest = len(score) - capacity
-        order = np.argpartition(score, lowest)
-        self._threshold = score[order[lowest]] * _AGING
-        return np.sort(order[lowest:])
+    def _merge(self) -> None:
+        """Switch rows into H_R, and move the threshold."""
+        self.cache.age(0.5 ** (self._probed / (_HALF_LIFE * max(1, self.cache.capacity))))
+        self._probed = 0
+        was_full = self.cache.is_full
+        evicted = self.cache.merge(self._now())
+        self.statistics.evicted += evicted
+        if evicted > _TOO_OFTEN * self.cache.capacity:
+            self.threshold = max(1.0, self.threshold * _RAISE)
+        elif not was_full:
+            self.threshold = self.threshold * _LOWER if self.threshold >= 1 else 0.0
+
+    def _expiry(self, count: int, present: bool) -> npt.NDArray[np.float64]:
+        lives = self._life[present] * (1 - _JITTER * self._random.random(count))
+        expires: npt.NDArray[np.float64] = self._now() + lives
+        return expires
+
+    def _make_cache(self) -> RowCache:
+        v_R, words = self.relation.v_R, self.coder.words
+        memory = self.to_split - self.inner.memory
+        return RowCache(max(1, RowCache.capacity_for(memory, v_R, words)), v_R, words, self.master.schema)
+
+    def _now(self) -> float:
+        return self._clock() - self._born
+
+    @property
+    def _most_long_keys(self) -> int:
+        return self.inner._most_long_keys
+
+    def _room(self) -> int:
+        # While the join behind is busy, even a sale that needs nothing from it must not overtake the budget.
+        return self._longest_offer if self.inner._room() and not self._hits else 0
 
     def _pending(self) -> int:
-        return self.inner.pending + sum(len(served.sales) for served in self._hits)
+        return self.inner.pending + sum(len(piece.sales) for piece in self._hits)
 
     @property
     def label(self) -> str:
@@ -188,20 +184,46 @@ class FrontStage(Join):
 
     @property
     def cached_rows(self) -> int:
-        return len(self._rows)
+        return len(self.cache.rows)
 
     def memory_used(self) -> dict[str, int]:
-        cache = self._rows.nbytes + self._present.nbytes + self._expires.nbytes + self._score.nbytes
-        return {"cache": cache, "newcomers": self._newcomer_bytes, **self.inner.memory_used()}
+        cache = {"cache": self.cache.nbytes, "newcomers": self.cache.newcomer_bytes}
+        return {**cache, **self.inner.memory_used()}
 
     def check(self) -> None:
         super().check()
         self.inner.check()
-        # A key is in the cache at most once.
-        assert len(self._rows["key"].unique()) == len(self._rows)
-        # What is kept beside the rows is as long as they are.
-        assert len(self._rows) == len(self._score) == len(self._present) == len(self._expires)
+        self.cache.check()
 
 
-def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    return [(field.name, field.type) for field in schema]
+def split_before(behind: type[Join], master: Master, memory: int, options: Options) -> int:
+    """How much of the memory a front stage leaves to the join behind it."""
+    size = master.statistics()
+    R = relation(size, KeyCoder(master.key_type, size.key_bytes).words)
+    return _split_before(behind, memory, R, options)
+
+
+def predict_before(behind: type[Join], memory: int, R: Relation, options: Options, named: str = "") -> Prediction:
+    """What the cost model says of a front stage with this join behind it."""
+    inner = _split_before(behind, memory, R, options)
+    model = partial(_predict_behind, behind, R, options)
+    prediction = cost.predict(to_split(memory), inner, R, options.stream, options.costs, model)
+    return replace(prediction, algorithm=named or prediction.algorithm)
+
+
+def _split_before(behind: type[Join], memory: int, R: Relation, options: Options) -> int:
+    least = memory_for(behind.least(R, options))
+    return cost.inner_memory(
+        to_split(memory), least, R, options.stream, options.costs, partial(_predict_behind, behind, R, options)
+    )
+
+
+def _predict_behind(behind: type[Join], R: Relation, options: Options, memory: int, stream: Stream) -> Prediction:
+    return behind.predict(memory, R, replace(options, stream=stream))
+
+
+def _counted(codes: Codes) -> tuple[Codes, npt.NDArray[np.float32]]:
+    """The distinct keys, and how often each comes."""
+    slots = KeyIndex(len(codes), codes.shape[1]).add(codes)
+    _, first, counts = np.unique(slots, return_index=True, return_counts=True)
+    return codes[first], counts.astype(np.float32)

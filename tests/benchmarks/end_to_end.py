@@ -34,7 +34,7 @@ from tests.running import Job
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = Sizes(products=2_000_000, customers=200_000, stores=500)
-PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "numpy", "msgspec", "asyncmy", "confluent-kafka")
+PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "numpy", "msgspec", "confluent-kafka")
 
 
 @dataclass(frozen=True)

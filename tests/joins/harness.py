@@ -16,12 +16,11 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import BudgetTooSmall
-from pipeline.joins import JOINS
+from pipeline.joins import JOINS, has_front_stage
 from pipeline.joins.base import ABSENT, Join, Served
 from pipeline.joins.frontstage import FrontStage
 from pipeline.master.port import Master
 
-_FRONT_STAGE_LEAST = 16_384  # what a front stage needs beside the join behind it
 _STEPS_WITHOUT_RESULT = 10_000  # more of them in a row are taken for a join that loops for ever
 
 Answer = Counter[tuple[object, ...]]  # (position, surrogate key, updated at, attributes...) as a multiset
@@ -39,20 +38,27 @@ class Variant:
         if not self.behind_front_stage:
             return make(master, memory)
         least = smallest_memory(Variant(self.name, behind_front_stage=False), master)
-        spare = max(0, memory - least - _FRONT_STAGE_LEAST)
+        spare = max(0, memory - named_least(lambda: FrontStage(make(master, least), 1, **settings)))
         return FrontStage(make(master, least + spare // 2), memory, **settings)
 
     def __str__(self) -> str:
         return f"front stage + {self.name}" if self.behind_front_stage else self.name
 
 
-VARIANTS = [Variant(name, behind) for name in JOINS for behind in (False, True)]
+VARIANTS = [
+    Variant(name, behind) for name in JOINS for behind in (False, True) if not (behind and has_front_stage(name))
+]
 
 
 def smallest_memory(variant: Variant, master: Master) -> int:
     """The least memory the join accepts, by the number in its own refusal."""
+    return named_least(lambda: variant.build(master, 1))
+
+
+def named_least(build: Callable[[], Join]) -> int:
+    """The number of bytes that a refusal names."""
     with pytest.raises(BudgetTooSmall) as refused:
-        variant.build(master, 1)
+        build()
     number = re.search(r"at least ([\d,]+) bytes", str(refused.value))
     assert number, f"the refusal does not say what is needed: {refused.value}"
     return int(number[1].replace(",", ""))
@@ -71,17 +77,21 @@ def drive(join: Join, keys: pa.Array, cuts: Iterable[int] = ()) -> list[Served]:
 
 def _micro_batch(join: Join, positions: np.ndarray, keys: pa.Array) -> list[Served]:
     served: list[Served] = []
+    met: set[int] = set()
     offered = idle = 0
     while offered < len(keys) or join.pending:
-        if offered < len(keys):
-            taken = join.offer(positions[offered:], keys.slice(offered))
-            assert 0 <= taken <= len(keys) - offered
+        while offered < len(keys) and (taken := join.offer(positions[offered:], keys.slice(offered))):
+            assert 0 < taken <= len(keys) - offered
             offered += taken
             join.check()
         waiting = join.pending
         pieces = join.step(drain=offered == len(keys))
         join.check()
-        assert join.pending == waiting - sum(len(set(piece.sales.tolist())) for piece in pieces)
+        met.update(*(piece.sales.tolist() for piece in pieces))
+        if join.master.unique:
+            assert join.pending == waiting - sum(len(set(piece.sales.tolist())) for piece in pieces)
+        else:  # a sale that has come out with one row may come out with more: it is pending until it has met them all
+            assert offered - len(met) <= join.pending <= waiting
         idle = 0 if pieces else idle + 1
         assert idle < _STEPS_WITHOUT_RESULT, "the join loops without serving anything"
         served += pieces

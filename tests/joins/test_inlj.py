@@ -45,7 +45,7 @@ def test_a_whole_batch_that_fits_is_one_window_of_full_queries(busy):
 
 def test_one_key_a_query_as_published(busy):
     keys, master = busy
-    served = drive(IndexNestedLoopJoin(master, 1 << 24, batch=1), keys)
+    served = drive(IndexNestedLoopJoin(master, 60_000, batch=1), keys)
     assert answer(served) == oracle(keys, master.table)
     assert {len(asked) for asked in master.asked} == {1}
 

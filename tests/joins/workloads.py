@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from pipeline import keys as natural_keys
 from pipeline.master.memory import MemoryMaster
 
 # Keys that look alike to something: a database's collation, a C string, a float, a sign.
@@ -15,6 +16,9 @@ _TRICKY = {
     "integers": [0, -1, 1, 2**63 - 1, -(2**63), 2**53, 2**53 + 1],
     "texts": ["", " ", "a", "A", "a ", "á", "a\u0301", "\0", "a\0", "ß", "ss", "日本", "😀"],
     "bytes": [b"", b"\0", b"\0\0", b"\xff", b"\xff\0", b"a"],
+    "two columns": [("", 0), ("a", 1), ("A", 1), ("a ", 1), ("a", -1), ("", 2**63 - 1), ("日本", 1)],
+    # Alike up to the last byte, or to a blank, or but for case; as long as a code, and too long for one.
+    "long texts": ["k" * 90, "k" * 90 + " ", "K" * 90, "k" * 89, "k" * 63, "k" * 64, "k" * 62 + "K"],
 }
 
 
@@ -57,6 +61,8 @@ def key_pool(kind: str, size: int) -> list[object]:
         "integers": list(numbers),
         "texts": [f"key {number}" for number in numbers],
         "bytes": [number.to_bytes(3, "big") for number in numbers],
+        "two columns": [(f"shop {number % 7}", number // 7) for number in numbers],
+        "long texts": [f"{'k' * (60 + number % 30)}{number}" for number in numbers],
     }[kind]
     return [*_TRICKY[kind], *made][: max(size, 0)]
 
@@ -73,7 +79,10 @@ def sales_keys(pool: list[object], sales: int, skew: float, null: float, random:
 
 
 def as_keys(values: list[object], kind: str) -> pa.Array:
-    if kind == "texts":
+    if kind == "two columns":
+        texts, numbers = zip(*(value or (None, None) for value in values), strict=True) if values else ((), ())
+        return natural_keys.pack([pa.array(texts, pa.string()), pa.array(numbers, pa.int64())])
+    if kind in ("texts", "long texts"):
         return pa.array(values, pa.string()).cast(pa.binary())
     return pa.array(values, pa.int64() if kind == "integers" else pa.binary())
 

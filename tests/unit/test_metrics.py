@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.errors import BadSetting
 from pipeline.histogram import Histogram
-from pipeline.metrics import BUCKETS, Metrics
+from pipeline.metrics import Metrics
+from pipeline.metrics_families import BUCKETS
 from pipeline.report import DimensionReport, Report
 
 COMMITTED_AT = 1_800_000_000.0
@@ -33,6 +34,7 @@ def a_report(sales: int = 100, age: float = 2.0) -> Report:
         counts={"matched": 90, "unmatched": 10, "null_keys": 4, "hits": 70, "misses": 26, "evicted": 5},
         reads={"lookup": {"queries": 2, "rows": 20, "bytes": 2_000, "seconds": 0.5, "failures": 1}},
         seconds=0.25,
+        predicted_rate=500.0,
         memory={"cache": 1_000, "sales": 500},
         memory_limit=4_000,
         queue_wait=Histogram.of(np.full(sales, age)),
@@ -102,12 +104,33 @@ def test_a_gauge_shows_the_last_batch(metrics: Metrics) -> None:
     assert found["millrace_last_batch_sales",] == 50
     assert found["millrace_last_commit_timestamp_seconds",] == COMMITTED_AT + 60
     assert found["millrace_service_sales_per_second", "front stage + inlj", "product"] == 400
+    assert found["millrace_predicted_service_rate", "front stage + inlj", "product"] == 500
     assert found["millrace_cache_bytes", "product"] == 2_000
     assert found["millrace_cache_load_seconds", "product"] == 0.25
     assert found["millrace_budget_used_bytes", "product", "cache"] == 2_000
     assert ("millrace_budget_used_bytes", "product", "sales") not in found
     assert found["millrace_budget_limit_bytes", "product"] == 4_000
     assert found["millrace_worker_peak_bytes",] == 300 << 20  # a peak does not sink
+
+
+def test_a_join_without_a_prediction_publishes_none(metrics: Metrics) -> None:
+    metrics.published(a_report(), COMMITTED_AT, 7)
+    without = a_report()
+    without.dimensions["product"].predicted_rate = 0.0
+    metrics.published(without, COMMITTED_AT + 1, 8)
+    assert not [labels for labels in samples(metrics) if labels[0] == "millrace_predicted_service_rate"]
+
+
+def test_rates_of_an_algorithm_that_is_not_used_any_more_are_gone_and_its_counters_stay(metrics: Metrics) -> None:
+    metrics.published(a_report(), COMMITTED_AT, 7)
+    other = a_report()
+    other.dimensions["product"].algorithm = "meshjoin"
+    metrics.published(other, COMMITTED_AT + 1, 8)
+    found = samples(metrics)
+    for rate in ("millrace_service_sales_per_second", "millrace_predicted_service_rate"):
+        assert [labels for labels in found if labels[0] == rate] == [(rate, "meshjoin", "product")]
+    assert found["millrace_served_sales_total", "front stage + inlj", "product", "matched"] == 90
+    assert found["millrace_served_sales_total", "meshjoin", "product", "matched"] == 90
 
 
 def test_freshness_is_the_age_at_the_commit_and_not_at_the_end_of_the_work(metrics: Metrics) -> None:
@@ -134,7 +157,7 @@ def test_buckets_count_every_observation_once(metrics: Metrics) -> None:
 
 
 def test_buckets_reach_from_a_millisecond_to_ten_minutes() -> None:
-    assert (BUCKETS[0], BUCKETS[-1]) == (0.001, 500.0)
+    assert (BUCKETS[0], BUCKETS[-1]) == (0.001, 600.0)
     assert (BUCKETS[1:] / BUCKETS[:-1]).max() <= 1.7
 
 
@@ -166,6 +189,9 @@ def test_counters_start_at_zero_so_that_a_rate_sees_the_first_event(metrics: Met
     assert found["millrace_batches_total", "failed"] == 0
     assert found["millrace_batches_total", "committed"] == 0
     assert found["millrace_sales_total",] == 0
+    assert found["millrace_rejects_total", "not_json"] == 0
+    metrics.backlog({"sales": 7})  # the first that is known of a topic, before any commit
+    assert samples(metrics)["millrace_messages_total", "sales"] == 0
 
 
 def test_a_topic_that_is_gone_has_no_backlog(metrics: Metrics) -> None:

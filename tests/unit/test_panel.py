@@ -143,6 +143,22 @@ def test_everything_an_operator_asks_for_is_on_the_panel(job: tuple[Metrics, str
         assert re.sub(r"[ │]+\n", "\n", text).find(expected) >= 0, f"{expected} not in\n{text}"
 
 
+def test_a_prediction_is_shown_as_what_the_service_rate_is_of_it(job: tuple[Metrics, str]) -> None:
+    metrics, endpoint = job
+    report = a_report()
+    report.dimensions["product"].predicted_rate = 40_000.0
+    metrics.published(report, 101.0, 0)
+    panel = Panel(endpoint)
+    drawn = io.StringIO()
+    Console(file=drawn, width=130).print(panel.render(panel.snapshot()))
+    assert "÷model" in drawn.getvalue()
+    assert "1.25" in drawn.getvalue()  # 50,000 by 40,000
+    report.dimensions["product"].predicted_rate = 0.0
+    metrics.published(report, 101.0, 1)
+    Console(file=drawn, width=130).print(panel.render(panel.snapshot()))
+    assert drawn.getvalue().count("÷model") == 1
+
+
 def test_where_nothing_listens_the_panel_waits_and_says_for_what() -> None:
     metrics = Metrics()
     port = metrics.serve("127.0.0.1", 0)

@@ -144,3 +144,22 @@ def test_numbers_of_numpy_travel_as_numbers() -> None:
 def test_what_cannot_travel_is_refused_and_not_turned_into_text() -> None:
     with pytest.raises(TypeError, match="cannot be part of a report"):
         encode(Report(topics={"sales": object()}))
+
+
+def a_prediction(sales: float, rate: float) -> DimensionReport:
+    return DimensionReport(algorithm="inlj", counts={"matched": sales}, predicted_rate=rate)
+
+
+def test_the_rate_predicted_for_several_tasks_is_their_sales_by_their_predicted_seconds() -> None:
+    whole = a_prediction(300, 100.0)  # 3 s
+    whole += a_prediction(200, 200.0)  # 1 s
+    whole += a_prediction(0, 999.0)
+    whole += a_prediction(100, 50.0)  # 2 s
+    assert whole.predicted_rate == pytest.approx(600 / 6)
+
+
+def test_a_task_that_predicts_nothing_does_not_hide_what_another_predicts() -> None:
+    whole = a_prediction(0, 0.0)
+    whole += a_prediction(200, 200.0)
+    whole += a_prediction(0, 0.0)
+    assert whole.predicted_rate == 200

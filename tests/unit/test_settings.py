@@ -62,7 +62,7 @@ def test_keys_with_dots_reach_the_kafka_client_as_they_are(tmp_path: Path) -> No
     [
         ("kafka.topcs=x", "Did you mean kafka.topics?"),
         ("dimensions.product.memory=lots", "must be a size such as 64 MiB"),
-        ("dimensions.product.algorithm=magic", "one of: inlj"),
+        ("dimensions.product.algorithm=magic", "one of: auto, inlj, meshjoin"),
         ("job.max_offsets_per_trigger=0", "1 or more"),
         ("job.trigger=sometimes", "a period such as 2 s, or available-now"),
         ("warehouse.writer=pen", "arrow or spark"),

@@ -1,0 +1,208 @@
+"""Unit costs of the cost models, measured: what the master table's reads and the joins' own steps take here and now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.joins.base import matched_rows
+from pipeline.joins.cost.units import Line, UnitCosts
+from pipeline.joins.parts.cache import Newcomers, RowCache
+from pipeline.joins.parts.keycodes import KeyCoder
+from pipeline.joins.parts.waiting import WaitingSales
+from pipeline.master.port import Master
+
+_SAMPLE = 40_000  # keys, spread evenly over R
+_SECONDS = 0.4  # at least so long is each kind of read tried
+_TRIALS = 5
+_BLOCK = 8_192  # sales, as they are offered
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Keys from all over R, in random order, so that the server's cache helps no more than it will in earnest."""
+
+    keys: pa.Array
+    rows: int  # of R
+
+
+def calibrate(master: Master, say: Say = lambda line: None) -> UnitCosts:
+    """Measure every unit cost on this master, with the connections its settings allow. Takes some ten seconds.
+
+    Where R has no index on the key, the costs of look-ups and pages stay the built-in ones: nothing can use them.
+    """
+    costs = UnitCosts()
+    rows = master.statistics().rows
+    say(f"{rows:,} rows")
+    costs = replace(costs, scan=_scan(master))
+    say(f"scan: {_told(costs.scan)}")
+    if master.indexed:
+        started = time.perf_counter()
+        firsts = master.borders(max(1, rows // _SAMPLE))
+        costs = replace(costs, borders=(time.perf_counter() - started) / max(1, rows))
+        order = np.random.default_rng(0).permutation(len(firsts))
+        sample = Sample(firsts.take(pa.array(order)), rows)
+        costs = replace(costs, lookup=_look_up(master, sample))
+        say(f"look-up: {_told(costs.lookup)}")
+        costs = replace(costs, overlapped=_overlapped(master, sample))
+        say(f"look-ups, overlapped: {_told(costs.overlapped)}")
+        costs = replace(costs, page=_page(master, sample))
+        say(f"page: {_told(costs.page)}")
+    steps = _steps(master)
+    say("own steps: " + ", ".join(f"{name} {seconds * 1e9:.0f} ns" for name, seconds in steps.items()))
+    measured: dict[str, Any] = dict(steps)
+    return replace(costs, **measured)
+
+
+def _scan(master: Master) -> Line:
+    def reads(rows: int) -> Iterator[float]:
+        position = None
+        while True:
+            started = time.perf_counter()
+            scan = master.scan(position, rows)
+            took = time.perf_counter() - started
+            position = scan.position
+            if len(scan.rows) == rows or position is None:
+                yield took
+
+    return _line(reads, 500, 20_000)
+
+
+def _look_up(master: Master, sample: Sample) -> Line:
+    def reads(keys: int) -> Iterator[float]:
+        for some in _pieces(sample, keys):
+            started = time.perf_counter()
+            master.lookup(some)
+            yield time.perf_counter() - started
+
+    return _line(reads, 1, 2_000)
+
+
+def _overlapped(master: Master, sample: Sample) -> Line:
+    def reads(keys: int) -> Iterator[float]:
+        pieces = _pieces(sample, keys)
+        while True:
+            flow = list(islice(pieces, 12))
+            started = time.perf_counter()
+            for _ in master.lookups(flow):
+                pass
+            yield (time.perf_counter() - started) / len(flow)
+
+    return _line(reads, 100, 2_000)
+
+
+def _page(master: Master, sample: Sample) -> Line:
+    firsts = sample.keys.to_pylist()
+
+    def reads(rows: int) -> Iterator[float]:
+        for number in range(1 << 30):
+            started = time.perf_counter()
+            master.page(firsts[number % len(firsts)], None, rows)
+            yield time.perf_counter() - started
+
+    return _line(reads, 20, 2_000)
+
+
+def _line(reads: Callable[[int], Iterator[float]], few: int, many: int) -> Line:
+    """The straight line through the median times of small and of large requests."""
+    small, large = _typical(reads(few)), _typical(reads(many))
+    item = max((large - small) / (many - few), 1e-9)
+    return Line(max(small - few * item, 1e-6), item)
+
+
+def _typical(times: Iterator[float]) -> float:
+    next(times)  # opens connections
+    taken: list[float] = []
+    while sum(taken) < _SECONDS or len(taken) < _TRIALS:
+        taken.append(next(times))
+    return median(taken)
+
+
+def _pieces(sample: Sample, keys: int) -> Iterator[pa.Array]:
+    keys = min(keys, max(1, len(sample.keys)))
+    while True:
+        for start in range(0, len(sample.keys) - keys + 1, keys):
+            yield sample.keys.slice(start, keys)
+
+
+def _steps(master: Master) -> dict[str, float]:
+    """The joins' own steps, each on as many sales and rows as are usual, over rows of this master."""
+    rows = master.scan(None, 2 * _BLOCK).rows
+    coder = KeyCoder(master.key_type, master.statistics().key_bytes)
+    keys = rows["key"].combine_chunks()
+    if not len(keys):
+        return {}
+    times = np.arange(4 * _BLOCK) % len(keys)
+    sold = keys.take(pa.array(np.random.default_rng(1).permutation(times)[:_BLOCK]))
+    codes, row_codes = coder.encode(sold, remember=False), coder.encode(keys, remember=False)
+    waiting = WaitingSales(4 * _BLOCK, coder.words)
+    positions = np.arange(_BLOCK)
+
+    def admit() -> None:
+        waiting.admit(positions, codes)
+
+    def release() -> None:
+        waiting.release(waiting.oldest(_BLOCK))
+
+    def refill() -> None:
+        waiting.release(waiting.oldest(len(waiting)))
+        admit()
+
+    c_S = _step(lambda: coder.encode(sold, remember=False), _BLOCK)
+    c_A = _step(admit, _BLOCK, before=lambda: waiting.release(waiting.oldest(len(waiting))))
+    c_E = _step(release, _BLOCK, before=refill)
+    waiting.release(waiting.oldest(len(waiting)))
+    nothing = row_codes[:1] ^ np.uint64(0x5555)
+    loop = 4 * _step(lambda: (waiting.match(nothing), matched_rows(rows.slice(0, 2), np.zeros(1, np.int32))), 1)
+    for _ in range(4):
+        admit()
+    c_W = max(1e-10, (_step(lambda: waiting.match(row_codes[:1]), 1) - loop / 4) / len(waiting))
+    strange = row_codes ^ np.uint64(0x5555)
+    c_H = _step(lambda: (coder.encode(keys, remember=False), waiting.match(strange)), len(keys))
+    numbers = np.random.default_rng(2).integers(0, len(rows), _BLOCK).astype(np.int32)
+    c_O = _step(lambda: matched_rows(rows, numbers), _BLOCK)
+    return {
+        "c_S": c_S,
+        "c_A": c_A,
+        "c_E": c_E,
+        "c_H": c_H,
+        "c_W": c_W,
+        "c_O": c_O,
+        "loop": loop,
+        "c_F": _hit(rows, coder),
+    }
+
+
+def _hit(rows: pa.Table, coder: KeyCoder) -> float:
+    """Finding a sale's row in the front stage's cache."""
+    codes = coder.encode(rows["key"].combine_chunks(), remember=False)
+    cache = RowCache(len(rows), 2 * max(8.0, rows.nbytes / len(rows)), coder.words, rows.schema)
+    ones, never = np.ones(len(rows), np.float32), np.full(len(rows), 1e6)
+    cache.consider(Newcomers(codes, rows, ones, never))
+    cache.merge(0.0)
+    block = codes[np.random.default_rng(3).integers(0, len(rows), _BLOCK)]
+    return _step(lambda: cache.use(cache.find(block, 1.0)), _BLOCK)
+
+
+def _step(work: Callable[[], object], items: int, before: Callable[[], object] = lambda: None) -> float:
+    """Median seconds an item."""
+    taken = []
+    for _ in range(2 * _TRIALS + 1):
+        before()
+        started = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - started)
+    return median(taken) / items
+
+
+def _told(line: Line) -> str:
+    return f"{line.request * 1e3:.2f} ms + {line.item * 1e6:.2f} us each"

@@ -1,0 +1,56 @@
+"""The file of unit costs: what `millrace calibrate` measured on the user's own database, a section a dimension."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import BadSetting
+from pipeline.joins.cost.units import Line, UnitCosts
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def load(file: str) -> dict[str, UnitCosts]:
+    """The measured costs by dimension; none if there is no such file."""
+    path = Path(file)
+    if not file or not path.is_file():
+        return {}
+    try:
+        sections = tomllib.loads(path.read_text("utf-8"))
+        return {name: _costs(section) for name, section in sections.items() if isinstance(section, dict)}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise BadSetting(
+            f"master.costs = {file} is no file of unit costs: {error}. Write it anew with `millrace calibrate`, "
+            "or remove it to go by the built-in costs."
+        ) from error
+
+
+def save(file: str, measured: dict[str, UnitCosts], remark: str) -> None:
+    """Write these sections; those of other dimensions stay."""
+    known = load(file) | measured
+    lines = [f"# {remark}", "# Seconds: [for a request, for each row or key of it], or for one operation.", ""]
+    for name, costs in sorted(known.items()):
+        lines.append(f"[{name}]")
+        for unit, value in asdict(costs).items():
+            text = f"[{value['request']:.3e}, {value['item']:.3e}]" if isinstance(value, dict) else f"{value:.3e}"
+            lines.append(f"{unit} = {text}")
+        lines.append("")
+    path = Path(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines), "utf-8")
+
+
+def _costs(section: dict[str, Any]) -> UnitCosts:
+    known = {field.name for field in fields(UnitCosts)}
+    if unknown := set(section) - known:
+        raise KeyError(f"unknown cost {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
+    values: dict[str, Any] = {
+        name: Line(*map(float, value)) if isinstance(value, list) else float(value) for name, value in section.items()
+    }
+    return UnitCosts(**values)

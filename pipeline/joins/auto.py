@@ -1,0 +1,139 @@
+"""`auto`, our own: the front stage, then the cheapest way to fetch what it missed; all chosen by measurement."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
+from pipeline.joins.base import Clock, Options, relation
+from pipeline.joins.budget import memory_for
+from pipeline.joins.cost import auto as cost
+from pipeline.joins.cost import frontstage
+from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, Zipf
+from pipeline.joins.fetch import Fetch
+from pipeline.joins.frontstage import FrontStage
+from pipeline.joins.parts.keycodes import KeyCoder
+from pipeline.master.port import Master
+
+_REVIEW = 8  # times the cache's rows: so many sales show how the stream is distributed
+_WORTH_CHANGING = 1.15  # how much faster another split must promise to be
+
+
+class AutoJoin(FrontStage):
+    """
+    Idea
+        Under skew nearly all sales find their row in the front stage's cache; without it, memory is worth more to the
+        sales that wait for one shared scan. The split starts as the cost model says for an ordinary skew, and is
+        reviewed when enough sales have shown how they are distributed.
+
+    Memory
+        As FrontStage, with Fetch behind it. A review moves the border between them.
+
+    Departures from the paper
+        There is none: this is ours. See FrontStage for what it takes from CMESHJOIN.
+
+    Example
+        >>> from pipeline.master.memory import MemoryMaster
+        >>> import numpy as np, pyarrow as pa
+        >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
+        >>> join = AutoJoin(R, memory=128_000)
+        >>> for _ in range(2):
+        ...     taken = join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
+        ...     while join.pending:
+        ...         served = join.step(drain=True)
+        >>> join.statistics.misses, join.statistics.hits, R.reads.by_kind["lookup"].queries
+        (3, 3, 1)
+
+    Reference
+        DESIGN, section 5.2.
+    """
+
+    name: ClassVar[str] = "auto"
+    takes: ClassVar[tuple[str, ...]] = (
+        "batch",
+        "costs",
+        "stream",
+        "max_staleness",
+        "absent_staleness",
+        "connections",
+    )
+
+    def __init__(
+        self,
+        master: Master,
+        memory: int,
+        batch: int = 2_000,
+        costs: UnitCosts | None = None,
+        max_staleness: float = 300.0,
+        absent_staleness: float = 10.0,
+        connections: int = 2,
+        stream: Stream | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        size = master.statistics()
+        self._stream = stream or Stream()
+        self._behind = partial(Fetch, master, batch=batch, connections=connections, size=size)
+        inner = cost.inner_memory(
+            memory,
+            relation(size, KeyCoder(master.key_type, size.key_bytes).words),
+            self._stream,
+            costs or UnitCosts(),
+            batch,
+            connections,
+        )
+        super().__init__(self._behind(inner, costs=costs), memory, max_staleness, absent_staleness, clock)
+        self._reviewed = replace(self.statistics)
+
+    @classmethod
+    def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
+        given = relation, options.stream, options.costs, options.batch, options.connections
+        return cost.predict(memory, cost.inner_memory(memory, *given), *given)
+
+    @classmethod
+    def least(cls, relation: Relation, options: Options) -> float:
+        inner = memory_for(cost.least_of_fetch(relation, options.batch, options.connections))
+        return inner + frontstage.least_memory(relation)
+
+    def _merge(self) -> None:
+        super()._merge()
+        if not self._pending() and self._sales_since_review() >= max(_REVIEW * self.cache.capacity, self._stream.batch):
+            self._review()
+            self._reviewed = replace(self.statistics)
+
+    def _review(self) -> None:
+        """Move the border between cache and waiting sales if the stream, as seen by now, makes that worth its price."""
+        fetch = self.inner
+        assert isinstance(fetch, Fetch)
+        stream = replace(self._stream, e=self._observed_exponent(), absent=self._observed_absent())
+        given = self.relation, stream, fetch.costs, fetch.wanted_batch, fetch.connections
+        inner = cost.inner_memory(self.memory, *given)
+        now, then = (cost.predict(self.memory, size, *given).mu for size in (fetch.memory, inner))
+        if then > _WORTH_CHANGING * now:
+            # The cached rows go too: to keep them would take both memories at once. One window brings them back.
+            self.cache.clear()
+            self.inner = self._behind(inner, costs=fetch.costs)
+            self.cache = self._make_cache()
+
+    def _observed_exponent(self) -> float:
+        """Zipf's exponent with which a cache like ours would have had the hits that it had."""
+        hits = self.statistics.hits - self._reviewed.hits
+        share, cached = hits / max(1, self._sales_since_review()), max(1, self.cached_rows)
+        low, high = 0.0, 2.0
+        for _ in range(12):
+            e = (low + high) / 2
+            low, high = (e, high) if Zipf(self.relation.R_t, e).share(cached) < share else (low, e)
+        return low
+
+    def _observed_absent(self) -> float:
+        served = self.statistics.matched + self.statistics.unmatched
+        return self.statistics.unmatched / max(1, served)
+
+    def _sales_since_review(self) -> int:
+        seen, before = self.statistics, self._reviewed
+        return seen.hits + seen.misses - before.hits - before.misses
+
+    @property
+    def label(self) -> str:
+        return self.name

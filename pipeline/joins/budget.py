@@ -1,0 +1,25 @@
+"""How much of a join's memory its algorithm may split, and the other way round."""
+
+from __future__ import annotations
+
+OFFER_SHARE = 16  # one part of so many of the memory is for looking at sales that are offered
+LONG_KEYS_SHARE = 64  # and one to know long keys again
+_OVERHEAD = 2_048  # bytes of a join's small parts
+
+
+def to_split(memory: int) -> int:
+    """Bytes of a join's memory that its algorithm may split."""
+    # Rounded once, not twice: a byte more of memory must never be a byte less to split.
+    return memory - memory * (LONG_KEYS_SHARE + OFFER_SHARE) // (OFFER_SHARE * LONG_KEYS_SHARE) - _OVERHEAD
+
+
+def memory_for(needed: float) -> int:
+    """The least memory of which a join may split so many bytes.
+
+    >>> to_split(memory_for(5_000)), to_split(memory_for(5_000) - 1)
+    (5000, 4999)
+    """
+    memory = int(needed)
+    while to_split(memory) < needed:
+        memory += max(1, int(needed - to_split(memory)))
+    return memory

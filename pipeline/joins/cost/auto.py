@@ -1,0 +1,107 @@
+"""`auto`: what each way to fetch the missing keys costs, and how much of the memory the cache should have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pipeline.joins.budget import memory_for, to_split
+from pipeline.joins.cost import frontstage
+from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.parts.waiting import WaitingSales
+
+_ANSWERS = 0.35  # most of the memory behind the cache that answers may take; the waiting sales have the rest
+DIRECTORY_SHARE = 32  # one part of so many of the memory may know R's pages
+_KEYS_WORTH_A_CONNECTION = 250  # fewer keys are asked for faster in one query than in two
+
+
+@dataclass(frozen=True)
+class Split:
+    """M = h_S * v_S + rows * v_R: the sales in hand, and the rows that may be in flight or in the disk buffer."""
+
+    h_S: int
+    rows: int
+    b: int  # keys a query
+    least: float
+
+
+def split(memory: int, relation: Relation, batch: int, connections: int) -> Split:
+    """One answer is in hand while one more a connection is on its way; a scan may use all of their room."""
+    v_R, in_flight = relation.row_bytes, connections + 1
+    rows = max(in_flight, int(min(_ANSWERS * memory / v_R, batch * in_flight)))
+    h_S = max(1, WaitingSales.capacity_for(memory - rows * v_R, relation.words))
+    return Split(h_S, rows, max(1, rows // in_flight), in_flight * v_R + WaitingSales.bytes_for(1, relation.words))
+
+
+def fetching(memory: int) -> int:
+    """What is left of the fetching stage's memory for sales and rows: the rest may know R's pages."""
+    return to_split(memory) - to_split(memory) // DIRECTORY_SHARE
+
+
+def least_of_fetch(relation: Relation, batch: int, connections: int) -> float:
+    return split(0, relation, batch, connections).least * DIRECTORY_SHARE / (DIRECTORY_SHARE - 1) + 1
+
+
+def queries(keys: float, b: int, connections: int) -> int:
+    """So many queries for these keys that every connection has its share."""
+    return max(1, -(-int(keys) // b), min(connections, int(keys) // _KEYS_WORTH_A_CONNECTION))
+
+
+def look_ups(keys: float, b: int, connections: int, costs: UnitCosts) -> float:
+    """Seconds to ask for so many keys by name, over all connections."""
+    number = queries(keys, b, connections)
+    line = costs.overlapped if number > 1 else costs.lookup
+    return number * (line.request + costs.loop / 2) + line.item * keys
+
+
+def scan(rows: float, chunk: int, sales: float, costs: UnitCosts) -> float:
+    """Seconds to read so many rows of R in one pass and to probe the waiting sales with them."""
+    reads = max(1, -(-int(rows) // max(1, chunk)))
+    return reads * (costs.scan.request + costs.loop + sales / 2 * costs.c_W) + rows * (costs.scan.item + costs.c_H)
+
+
+def page(rows: float, sales: float, costs: UnitCosts) -> float:
+    """Seconds to read one page of so many rows."""
+    return costs.page(rows) + costs.loop + sales * costs.c_W + rows * costs.c_H
+
+
+def predict_behind(
+    memory: int, stream: Stream, relation: Relation, costs: UnitCosts, batch: int, connections: int
+) -> Prediction:
+    """mu = h / c_loop of a window of h missing sales, fetched in the cheaper of the two ways."""
+    parts = split(fetching(memory), relation, batch, connections)
+    h = min(parts.h_S, stream.batch)
+    keys = min(h, stream.over(relation).distinct(h * (1 - stream.absent)) + h * stream.absent)
+    by_name, by_scan = look_ups(keys, parts.b, connections, costs), scan(relation.R_t, parts.rows, h, costs)
+    c_loop = min(by_name, by_scan) + h * (costs.c_A + costs.c_O + costs.c_E)
+    asked = queries(keys, parts.b, connections) if by_name <= by_scan else -(-relation.R_t // parts.rows)
+    return Prediction(
+        algorithm="look-ups" if by_name <= by_scan else "scan",
+        memory=memory,
+        split={
+            "sales": WaitingSales.bytes_for(parts.h_S, relation.words),
+            "answers": int(parts.rows * relation.row_bytes),
+        },
+        parameters={"h_S": parts.h_S, "b": parts.b, "look_ups": by_name, "scan": by_scan},
+        mu=h / c_loop,
+        processing_time=c_loop / 2,
+        queries=asked / c_loop,
+        rows=(keys * (1 - stream.absent) if by_name <= by_scan else relation.R_t) / c_loop,
+    )
+
+
+def inner_memory(
+    memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int, connections: int
+) -> int:
+    """What to leave to the fetching stage, of a join's whole memory."""
+    behind = partial(predict_behind, relation=relation, costs=costs, batch=batch, connections=connections)
+    least = memory_for(least_of_fetch(relation, batch, connections))
+    return frontstage.inner_memory(to_split(memory), least, relation, stream, costs, behind)
+
+
+def predict(
+    memory: int, inner: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int, connections: int
+) -> Prediction:
+    """With so much of the whole memory left to the fetching stage."""
+    behind = partial(predict_behind, relation=relation, costs=costs, batch=batch, connections=connections)
+    return replace(frontstage.predict(to_split(memory), inner, relation, stream, costs, behind), algorithm="auto")

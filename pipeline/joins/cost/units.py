@@ -1,0 +1,147 @@
+"""What all cost models share: unit costs, the master table, the stream, and what a model answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Line:
+    """The seconds of a request that grows with what is asked for.
+
+    >>> Line(0.001, 0.000002)(500)
+    0.002
+    """
+
+    request: float
+    item: float
+
+    def __call__(self, items: float) -> float:
+        return self.request + self.item * items
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """Seconds, on one worker. The defaults are those of a laptop-sized machine with the database beside it;
+    `millrace calibrate` measures the user's own."""
+
+    lookup: Line = Line(1.0e-4, 5.0e-6)  # c_IO of n keys by name, a query after the other
+    overlapped: Line = Line(0.5e-4, 4.0e-6)  # the same in the steady flow of several connections
+    page: Line = Line(2.0e-4, 1.5e-6)  # c_IO of a page of d rows by the index
+    scan: Line = Line(2.0e-3, 0.6e-6)  # c_IO of b rows of a cyclic scan
+    borders: float = 0.3e-6  # a row of R, when the first keys of its pages are read
+    loop: float = 4.0e-4  # one iteration of a join's outer loop, whatever it does: the calls of array operations
+    c_F: float = 1.0e-7  # probing the front stage's cache with a sale
+    c_S: float = 0.5e-7  # reading a sale from the stream: its key's code
+    c_A: float = 2.0e-7  # adding a sale to H and Q
+    c_E: float = 1.0e-7  # removing a sale from H and Q
+    c_H: float = 1.0e-7  # probing H with a row, the row's code included
+    c_W: float = 3.0e-9  # passing over one waiting sale when a match is made
+    c_O: float = 1.0e-7  # a result
+
+
+@dataclass(frozen=True)
+class Relation:
+    """R, as a model sees it."""
+
+    R_t: int  # rows
+    v_R: float  # bytes of a row in Arrow
+    words: int  # of a key's code, 8 bytes each
+    row_bytes: float  # of a row in a disk buffer: see Join.row_bytes
+
+
+@dataclass(frozen=True)
+class Stream:
+    """S, as a model sees it."""
+
+    e: float = 1.0  # exponent of the keys' Zipf distribution
+    batch: int = 125_000  # sales of one window: after each, nothing may be pending
+    absent: float = 0.0  # share of sales without a master row
+    beyond: float = 0.0  # so many of the most wanted rows are served before, by a front stage
+
+    def over(self, relation: Relation) -> Zipf:
+        """How these sales are distributed over the rows of R."""
+        return Zipf(relation.R_t, self.e, self.beyond)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says about a join."""
+
+    algorithm: str
+    memory: int
+    split: dict[str, int]  # bytes by part
+    parameters: dict[str, float] = field(default_factory=dict)  # in the paper's symbols: w, b, h_S, h_R, k, l
+    mu: float = 0.0  # service rate: sales a second of join time
+    processing_time: float = 0.0  # mean seconds from admission until served
+    queries: float = 0.0  # of the master, a second of join time
+    rows: float = 0.0  # read from the master, a second of join time
+
+
+class Zipf:
+    """The distribution of sales over the rows of R: the x-th most wanted row has a share of 1 / x**e.
+
+    Of the `beyond` most wanted rows no sale is left: a front stage has served them.
+
+    >>> round(Zipf(2_000_000, 1.0).share(20_000), 2), Zipf(100, 0.0).share(10), Zipf(100, 0.0, beyond=50).share(60)
+    (0.69, 0.1, 0.2)
+    """
+
+    def __init__(self, rows: int, e: float, beyond: float = 0.0) -> None:
+        self.rows, self.e = max(1, rows), e
+        self.beyond = max(0.0, min(beyond, self.rows - 1))
+
+    @cached_property
+    def _buckets(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Ranks in buckets of equal ratio: how many rows each has, and the share of one of them."""
+        edges = np.unique(np.geomspace(1, self.rows + 1, 2_000).astype(np.int64))
+        edges = np.unique(np.concatenate([[1], edges, [round(self.beyond) + 1], [self.rows + 1]]))
+        counts = np.diff(edges).astype(np.float64)
+        weights: npt.NDArray[np.float64] = ((edges[:-1] + edges[1:] - 1) / 2) ** -self.e
+        weights[edges[:-1] <= self.beyond] = 0.0
+        return counts, weights / (counts * weights).sum()
+
+    def share(self, most_wanted: float) -> float:
+        """p_N: the share of sales that want one of these most wanted rows."""
+        counts, p = self._buckets
+        before = np.cumsum(counts) - counts
+        return float((np.clip(most_wanted - before, 0, counts) * p).sum())
+
+    def distinct(self, sales: float) -> float:
+        """How many different rows so many sales want."""
+        counts, p = self._buckets
+        return float((counts * -np.expm1(-sales * p)).sum())
+
+    def of_pages(self, pages: int) -> npt.NDArray[np.float64]:
+        """The shares of R's pages, when the rows lie on them regardless of how much they are wanted."""
+        random = np.random.default_rng(0)
+        counts, p = self._buckets
+        alone = np.flatnonzero(counts <= max(1, pages // 8))
+        hot = np.repeat(p[alone], counts[alone].astype(np.int64))
+        rest = np.delete(counts * p, alone).sum()
+        shares = np.bincount(random.integers(0, pages, len(hot)), hot, minlength=pages).astype(np.float64)
+        shares += rest / pages
+        return shares
+
+
+def best(candidates: Iterable[T], value: Callable[[T], float]) -> T:
+    """The candidate of the greatest value: the papers' "standard calculus", done by looking."""
+    return max(candidates, key=value)
+
+
+def grid(least: float, most: float, steps: int = 40) -> list[int]:
+    """Whole numbers from `least` to `most` in equal ratios: where a model looks for its best parameter.
+
+    >>> grid(1, 100, 5)
+    [1, 3, 10, 32, 100]
+    """
+    least, most = max(1.0, least), max(1.0, least, most)
+    return sorted({round(number) for number in np.geomspace(least, most, steps)})

@@ -1,0 +1,221 @@
+"""The fetching stage of `auto`: for every window of missing keys the cheapest way to get their rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipeline.joins.base import Clock, Join, Served, matched_rows
+from pipeline.joins.cost import auto as cost
+from pipeline.joins.cost.units import Line, UnitCosts
+from pipeline.joins.parts.keycodes import Codes
+from pipeline.joins.parts.keyindex import Slots
+from pipeline.joins.parts.pages import PageDirectory
+from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
+from pipeline.master.port import Master, MasterStatistics
+
+_LEARN = 0.3  # weight of the newest measurement of a unit cost
+_WORTH_LEARNING = 1_000  # keys, or rows: fewer tell more about the clock than about the server
+
+
+class Fetch(Join):
+    """
+    Idea
+        A window of sales waits until it is full or nothing more comes. Then its distinct keys are fetched: all by one
+        scan of R; or those that lie close together by pages, and the others by name, over several connections, the
+        server working on the next answers while this one is matched. The cheapest way is taken, by unit costs that are
+        measured again in every window. No key is asked for twice.
+
+    Memory
+        M = h_S * v_S + rows * v_R (+ the directory of pages): see cost.auto.
+
+    Departures from the paper
+        There is none: this is ours. The look-ups are INLJ's, the pages HYBRIDJOIN's, the scan MESHJOIN's.
+
+    Example
+        >>> from pipeline.master.memory import MemoryMaster
+        >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
+        >>> join = Fetch(R, memory=64_000)
+        >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
+        3
+        >>> matched, absent = join.step(drain=True)
+        >>> matched.sales.tolist(), absent.sales.tolist()
+        ([0, 2], [1])
+
+    Reference
+        DESIGN, section 5.2.
+    """
+
+    name: ClassVar[str] = "fetch"
+
+    def __init__(
+        self,
+        master: Master,
+        memory: int,
+        batch: int = 2_000,
+        costs: UnitCosts | None = None,
+        connections: int = 2,
+        clock: Clock = time.perf_counter,
+        size: MasterStatistics | None = None,
+    ) -> None:
+        super().__init__(master, memory, batch, size)
+        self.costs = costs or UnitCosts()
+        self.connections = connections
+        self.wanted_batch = batch
+        self.ways = dict.fromkeys(("look-ups", "pages", "scan"), 0)  # how many windows took each
+        parts = cost.split(cost.fetching(memory), self.relation, batch, connections)
+        self.require(
+            cost.least_of_fetch(self.relation, batch, connections), "one sale and the answers of all connections"
+        )
+        self._b, self._rows = parts.b, parts.rows
+        self._waiting = WaitingSales(parts.h_S, self.coder.words)
+        self._directory = self._possible_directory(self.to_split // cost.DIRECTORY_SHARE)
+        self._clock = clock
+        self._work: Iterator[list[Served]] | None = None
+        self._grows = False  # sales came since the last step
+        self._looked_up = 0.0  # seconds since the join was made
+        self._answer_bytes = 0
+        self._windows = 0
+
+    # For every window of missing sales:
+    #   1  wait while more sales come and there is room
+    #   2  choose: scan, or pages where many wanted keys lie and look-ups for the others    -> _cheapest
+    #   3  read; match; the sales leave                                                     -> _scan, _page, _look_up
+    #   4  compare what it cost with what was thought                                       -> _learn
+    def _iterate(self, drain: bool) -> list[Served]:
+        if self._work is None:
+            grows, self._grows = self._grows, False
+            if grows and not drain and self._waiting.room:
+                return []
+            self._work = self._cheapest()
+        served = next(self._work, None)
+        if not len(self._waiting):
+            self._work = None
+            self._windows += 1
+        return served or []
+
+    def _cheapest(self) -> Iterator[list[Served]]:
+        slots, h = self._waiting.index.slots, len(self._waiting)
+        pages, rest = self._dense_pages(slots)
+        by_name = cost.look_ups(len(slots), self._b, self.connections, self.costs)
+        mixed = cost.look_ups(len(rest), self._b, self.connections, self.costs) if len(rest) else 0.0
+        mixed += len(pages) * cost.page(self._page_rows, h, self.costs)
+        by_scan = cost.scan(self.size.rows, self._rows, h, self.costs)
+        if by_scan < min(by_name, mixed):
+            self.ways["scan"] += 1
+            yield from self._scan()
+        elif len(pages) and mixed < by_name:
+            self.ways["pages"] += 1
+            yield from self._read_pages(pages)
+            yield from self._look_up(self._waiting.index.slots)
+        else:
+            self.ways["look-ups"] += 1
+            yield from self._look_up(slots)
+
+    def _look_up(self, slots: Slots) -> Iterator[list[Served]]:
+        if not len(slots):
+            return
+        requests = np.array_split(slots, cost.queries(len(slots), self._b, self.connections))
+        began = self._clock()
+        answers = self.master.lookups(self.coder.decode(self._waiting.index.codes[some]) for some in requests)
+        for some, rows in zip(requests, answers, strict=True):
+            sales = self._waiting.with_keys(some)
+            served = self._release(sales, rows)
+            if len(self._waiting) == 0:
+                self._looked_up += self._clock() - began
+                self._learn("overlapped" if len(requests) > 1 else "lookup", len(requests), len(slots), began)
+            yield served
+
+    def _scan(self) -> Iterator[list[Served]]:
+        began, position, rows_read, reads = self._clock(), None, 0, 0
+        while len(self._waiting):
+            scan = self.master.scan(position, self._rows)
+            position, rows_read, reads = scan.position, rows_read + len(scan.rows), reads + 1
+            served = self._matched(scan.rows)
+            if position is None:
+                self._learn("scan", reads, rows_read, began)
+                self.size = replace(self.size, rows=rows_read)
+                # Every row that was there throughout has been seen: who still waits has none.
+                served += self._release(self._waiting.oldest(len(self._waiting)), scan.rows.slice(0, 0))
+            yield served
+
+    def _read_pages(self, pages: npt.NDArray[np.int32]) -> Iterator[list[Served]]:
+        assert self._directory is not None
+        for page in pages.tolist():
+            yield self._matched(self._directory.read(page))
+        if self._directory.outdated:
+            self._directory.refresh()
+
+    def _matched(self, rows: pa.Table) -> list[Served]:
+        """Who waits for one of these rows leaves with it."""
+        self._answer_bytes = rows.nbytes
+        codes = self.coder.encode(rows["key"].combine_chunks(), remember=False)
+        places, numbers = self._waiting.match(codes)
+        if not len(places):
+            return []
+        kept, match = matched_rows(rows, numbers)
+        return [Served(self._waiting.release(places), kept, match)]
+
+    def _release(self, sales: Places, rows: pa.Table) -> list[Served]:
+        """These sales leave: with their row, or because there is none."""
+        self._answer_bytes = rows.nbytes
+        match = self._waiting.rows_of(sales, self.coder.encode(rows["key"].combine_chunks(), remember=False))
+        found, missing = match >= 0, sales[match < 0]
+        absent = self.absent(self._waiting.positions[missing], self._waiting.codes(missing))
+        matched = Served(self._waiting.positions[sales[found]], rows, match[found])
+        self._waiting.release(sales)
+        return [piece for piece in (matched, absent) if len(piece.sales)]
+
+    def _possible_directory(self, memory: int) -> PageDirectory | None:
+        """Pages need a directory that fits: then R is not too large for pages that fill the disk buffer."""
+        self._page_rows = max(1, self._rows // 2)
+        needed = PageDirectory.bytes_for(self.size.rows / self._page_rows, self.coder.words)
+        return PageDirectory(self.master, self._page_rows, memory) if needed <= memory else None
+
+    def _dense_pages(self, slots: Slots) -> tuple[npt.NDArray[np.int32], Slots]:
+        """The pages that are cheaper to read than their wanted keys are to ask for, and the keys on no such page."""
+        none = np.empty(0, np.int32)
+        # The directory costs a pass over all keys: not before the look-ups have cost twice as much.
+        if self._directory is None or self._looked_up < 2 * self.costs.borders * self.size.rows:
+            return none, slots
+        page_of = self._directory.page_of(self.coder.decode(self._waiting.index.codes[slots]))
+        wanted = np.bincount(page_of)
+        worth = wanted * self.costs.overlapped.item > cost.page(self._page_rows, len(self._waiting), self.costs)
+        return np.flatnonzero(worth).astype(np.int32), slots[~worth[page_of]]
+
+    def _learn(self, way: str, requests: int, items: int, began: float) -> None:
+        """Move a unit cost towards what this window measured; the first window opens connections and does not count."""
+        if items < _WORTH_LEARNING or not self._windows:
+            return
+        line: Line = getattr(self.costs, way)
+        measured = (self._clock() - began - requests * line.request) / items
+        item = (1 - _LEARN) * line.item + _LEARN * max(measured, line.item / 10)
+        learned: dict[str, Any] = {way: replace(line, item=item)}
+        self.costs = replace(self.costs, **learned)
+
+    def _admit(self, positions: Positions, codes: Codes) -> int:
+        self._waiting.admit(positions, codes)
+        self.statistics.misses += len(positions)
+        self._grows = True
+        return len(positions)
+
+    def _room(self) -> int:
+        return 0 if self._work is not None else self._waiting.room
+
+    def _pending(self) -> int:
+        return len(self._waiting)
+
+    def memory_used(self) -> dict[str, int]:
+        directory = self._directory.nbytes if self._directory else 0
+        sales = self._waiting.nbytes + self.coder.nbytes
+        return {"sales": sales, "answers": self._answer_bytes, "directory": directory}
+
+    def check(self) -> None:
+        super().check()
+        self._waiting.check()

@@ -1,0 +1,226 @@
+"""Pages of R that stay in memory: those whose rows are observed to be wanted most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipeline.joins.parts.keycodes import Codes, KeyCoder
+from pipeline.joins.parts.keyindex import KeyIndex
+
+RowNumbers = npt.NDArray[np.int32]
+
+ABSENT = -1  # in what `find` returns
+_NEW_SHARE = 8  # newcomers wait until they are one part of so many of all rows: each change copies them all
+_HALF_LIFE = 16  # sales for each page of R, or for each that may wait, until a use counts half
+_SOON = 0.05  # of its life is left to a page: it goes with those that must go now
+
+
+@dataclass(frozen=True)
+class _Page:
+    number: int
+    rows: pa.Table
+    read_at: float
+
+
+class ResidentPages:
+    """
+    Idea
+        Each page of R has a counter of the sales it served, halved at intervals. A page that was read is kept if there
+        is room, or if it has served more sales than the least used page kept, by more than chance explains: two
+        standard deviations. Rows older than `max_staleness` are forgotten.
+
+    Memory
+        For C rows: their bytes twice and one part in eight, while the pages kept are changed; a KeyIndex and one more
+        code a row; 8 bytes a row for its page and its place; 8 bytes for each page of R.
+
+    Example
+        >>> rows = pa.table({"key": pa.array([3, 4]), "surrogate_key": pa.array([30, 40])})
+        >>> kept = ResidentPages(rows.schema, KeyCoder(pa.int64(), 8), rows=2, row_bytes=16, pages=9, clock=lambda: 0.0)
+        >>> kept.observe(7, sales=5)
+        >>> kept.consider(7, 5, rows, read_at=0.0)
+        >>> kept.settle()
+        >>> kept.find(np.array([[4], [5]], np.uint64)).tolist(), kept.holds(np.array([6, 7])).tolist()
+        ([1, -1], [False, True])
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        coder: KeyCoder,
+        rows: int,
+        row_bytes: float,
+        pages: int,
+        clock: Callable[[], float],
+        max_staleness: float = 300.0,
+        waiting: int = 0,
+    ) -> None:
+        """`waiting`: sales that may wait for pages; what these serve is counted late, and all at once."""
+        self.capacity = rows
+        self.evicted = 0
+        self.table: pa.Table = schema.empty_table()
+        self._coder, self._clock, self._life = coder, clock, max_staleness
+        self._most_bytes = rows * row_bytes
+        self._index = KeyIndex(rows, coder.words)
+        self._row = np.zeros(max(1, rows), np.int32)  # of a slot of the index
+        self._page_of = np.empty(0, np.int32)  # of a row of the table
+        self._kept: list[_Page] = []
+        self._new: dict[int, _Page] = {}
+        self._uses = np.zeros(pages, np.float32)
+        self._is_kept = np.zeros(pages, np.bool_)
+        self._has_grown = np.zeros(pages, np.bool_)
+        self._waiting = waiting
+        self._uses_until_halved = self._half_life
+        self._is_full = False
+        self._oldest = np.inf
+
+    @staticmethod
+    def bytes_for(rows: int, pages: int, row_bytes: float, words: int) -> float:
+        own = rows * ((2 + 1 / _NEW_SHARE) * row_bytes + 8 * words + 8)
+        return own + KeyIndex.bytes_for(rows, words) + 8 * pages
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def nbytes(self) -> int:
+        own = self._row.nbytes + self._page_of.nbytes + self._uses.nbytes + 2 * self._is_kept.nbytes
+        new = sum(page.rows.nbytes for page in self._new.values())
+        total: int = self.table.nbytes + new + self._index.nbytes + own
+        return total
+
+    def find(self, codes: Codes) -> RowNumbers:
+        """For each key its row in `table`, or ABSENT. Rows that have become too old are forgotten first."""
+        if self._oldest + self._life <= self._clock():
+            self._change([page for page in self._kept if self._is_fresh(page)])
+            self._is_full = False
+        slots = self._index.find(codes)
+        found: RowNumbers = self._row[slots]
+        found[slots < 0] = ABSENT
+        return found
+
+    def use(self, rows: RowNumbers) -> None:
+        """Count sales that were served by these rows."""
+        uses = np.bincount(self._page_of[rows], minlength=len(self._uses))
+        self._uses += uses.astype(np.float32)
+        self._count(len(rows))
+
+    def observe(self, page: int, sales: int) -> None:
+        """Count sales that were served by a page that had to be read."""
+        self._grow(page)
+        self._uses[page] += sales
+        self._count(sales)
+
+    def holds(self, pages: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Whether a page is kept, with all its rows as far as one knows."""
+        known = np.minimum(pages, len(self._is_kept) - 1)
+        held: npt.NDArray[np.bool_] = self._is_kept[known] & ~self._has_grown[known] & (known == pages)
+        return held
+
+    def distrust(self, pages: npt.NDArray[np.int32]) -> None:
+        """These pages, if kept, have rows that are not among those kept: until they are read again."""
+        self._has_grown[pages[self.holds(pages)]] = True
+
+    def consider(self, page: int, sales: int, rows: pa.Table, read_at: float) -> None:
+        """A page was read as a whole, and served these sales at once: keep it if it is worth it.
+
+        What a page that is kept serves is counted as it comes, what another serves when it is read: so this last time
+        does not speak for it yet.
+        """
+        self._grow(page)
+        if not len(rows) or len(rows) > self.capacity or rows.nbytes > self._most_bytes:
+            return
+        if self._is_full and not self._is_kept[page]:
+            uses = max(0.0, float(self._uses[page]) - sales)
+            least = float(self._uses[self._is_kept].min(initial=np.inf))
+            if uses - least <= 2 * np.sqrt(uses + least):
+                return
+        self._has_grown[page] = False
+        self._new[page] = _Page(page, rows, read_at)
+        new = self._new.values()
+        if (
+            sum(len(page.rows) for page in new) * _NEW_SHARE >= self.capacity
+            or sum(page.rows.nbytes for page in new) * _NEW_SHARE >= self._most_bytes
+        ):
+            self.settle()
+
+    def settle(self) -> None:
+        """Let the pages that were found worth it take the places of the least used ones."""
+        if not self._new:
+            return
+        new, self._new = self._new, {}
+        candidates = [page for page in self._kept if page.number not in new] + list(new.values())
+        candidates.sort(key=lambda page: -self._uses[page.number])
+        chosen: list[_Page] = []
+        rows = row_bytes = 0
+        for page in filter(self._is_fresh, candidates):
+            if rows + len(page.rows) <= self.capacity and row_bytes + page.rows.nbytes <= self._most_bytes:
+                chosen.append(page)
+                rows += len(page.rows)
+                row_bytes += page.rows.nbytes
+        self._is_full = len(chosen) < len(candidates)
+        self._change(chosen)
+
+    def forget(self, pages: int) -> None:
+        """Begin anew, for a directory of so many pages."""
+        self._new = {}
+        self._uses = np.zeros(pages, np.float32)
+        self._is_kept = np.zeros(pages, np.bool_)
+        self._has_grown = np.zeros(pages, np.bool_)
+        self._is_full = False
+        self._change([])
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        # Each kept page's rows are found under their keys, with rows of the same key.
+        codes = self._coder.encode(self.table["key"].combine_chunks(), remember=False)
+        found = self.find(codes)
+        if len(found) == len(codes):
+            assert (self._coder.encode(self.table["key"].take(pa.array(found)).combine_chunks(), False) == codes).all()
+        # No more rows are kept than there is room for.
+        assert len(self.table) <= self.capacity
+        # A page is marked as kept exactly when it is.
+        assert sorted(page.number for page in self._kept) == np.flatnonzero(self._is_kept).tolist()
+
+    @property
+    def _half_life(self) -> int:
+        return _HALF_LIFE * max(16, len(self._uses), self._waiting)
+
+    def _is_fresh(self, page: _Page) -> bool:
+        return self._clock() - page.read_at < self._life * (1 - _SOON)
+
+    def _count(self, sales: int) -> None:
+        self._uses_until_halved -= sales
+        if self._uses_until_halved <= 0:
+            self._uses *= np.float32(0.5)
+            self._uses_until_halved = self._half_life
+
+    def _change(self, chosen: list[_Page]) -> None:
+        """One new table of these pages' rows; the pages then point into it."""
+        stays = {page.number for page in chosen}
+        self.evicted += sum(len(page.rows) for page in self._kept if page.number not in stays)
+        self._kept = []
+        self.table = pa.concat_tables([self.table.slice(0, 0), *(page.rows for page in chosen)]).combine_chunks()
+        lengths = [len(page.rows) for page in chosen]
+        starts = np.cumsum([0, *lengths])
+        for page, start, length in zip(chosen, starts, lengths, strict=False):
+            self._kept.append(_Page(page.number, self.table.slice(start, length), page.read_at))
+        self._page_of = np.repeat(np.array([page.number for page in chosen], np.int32), lengths)
+        self._oldest = min((page.read_at for page in chosen), default=np.inf)
+        self._has_grown &= self._is_kept
+        self._is_kept[:] = False
+        self._is_kept[[page.number for page in chosen]] = True
+        self._index.clear()
+        codes = self._coder.encode(self.table["key"].combine_chunks(), remember=False)
+        self._row[self._index.add(codes)] = np.arange(len(codes), dtype=np.int32)
+
+    def _grow(self, page: int) -> None:
+        if page >= len(self._uses):
+            more = page + 1 - len(self._uses)
+            self._uses = np.append(self._uses, np.zeros(more, np.float32))
+            self._is_kept = np.append(self._is_kept, np.zeros(more, np.bool_))
+            self._has_grown = np.append(self._has_grown, np.zeros(more, np.bool_))

@@ -1,0 +1,205 @@
+"""The hash table H and the queue Q of the papers: the sales that wait, by key and in the order of their arrival."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.joins.parts.keycodes import Codes
+from pipeline.joins.parts.keyindex import KeyIndex, Slots
+
+Positions = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int64]  # of sales among those waiting; good until the next call that admits
+
+_PLACE_BYTES = 8 + 4 + 1 + 4 + 1  # position, slot, mark; what a match makes on the way
+_SALE_BYTES = 8 + 4 + 4 + 4  # position, slot of the key; a key's sales, the row it met: as if all keys differed
+_ONE = np.int32(1)  # numpy adds it at many places thirty times faster than a plain 1
+_SPARE_PLACES = 4  # one part of so many more than sales, so that the queue need not be closed up at each call
+_WORK_BYTES = 4 + 1 + 2 * 8  # what a match makes on the way: rows met, their mask, places and rows of the matches
+
+
+class WaitingSales:
+    """
+    Idea
+        Sales lie in arrays in the order of their arrival; one that leaves marks its place as gone, and the arrays are
+        closed up when there is no place left at the end. Each sale knows its key's slot, so a page of rows finds its
+        sales with one pass over the waiting sales' slots: a nanosecond or two each, whatever the skew.
+
+    Memory
+        h * (20 + 21) bytes, a quarter of h places more of 18, and those of a KeyIndex of h keys.
+
+    Example
+        >>> waiting = WaitingSales(4, words=1)
+        >>> codes = np.array([[7], [9], [7]], np.uint64)
+        >>> waiting.admit(np.array([10, 11, 12]), codes)
+        >>> places, rows = waiting.match(np.array([[8], [7]], np.uint64))
+        >>> waiting.release(places).tolist(), rows.tolist(), len(waiting), waiting.room
+        ([10, 12], [1, 1], 1, 3)
+    """
+
+    def __init__(self, capacity: int, words: int, marks: bool = False) -> None:
+        """`marks`: for joins where a sale stays after it has met a row; a byte a sale more."""
+        self.capacity = capacity
+        self.index = KeyIndex(capacity, words)
+        places = capacity + capacity // _SPARE_PLACES
+        self.positions: Positions = np.zeros(places, np.int64)
+        self.slot = np.full(places, capacity, np.int32)  # `capacity` is nobody's slot: the sale has gone
+        self._uses = np.zeros(capacity, np.int32)  # of a slot: its waiting sales
+        self._row_of = np.full(capacity + 1, -1, np.int32)  # of a slot, while a match is made
+        self.met = np.zeros(places if marks else 0, np.bool_)  # of a place: its sale has met a row, and stays
+        self._first = self._end = 0  # places in use
+        self._waiting = 0
+
+    @staticmethod
+    def bytes_for(capacity: int, words: int, beside: int = 0) -> int:
+        """`beside`: bytes that are kept beside each sale, a mark or what its join adds."""
+        own = capacity * (_SALE_BYTES + _WORK_BYTES + beside) + capacity // _SPARE_PLACES * _PLACE_BYTES
+        return own + KeyIndex.bytes_for(capacity, words) + 8
+
+    @classmethod
+    def capacity_for(cls, memory: float, words: int, beside: int = 0) -> int:
+        """The most sales that fit into so many bytes."""
+        least, most = 0, max(1, int(memory) // (_SALE_BYTES + _WORK_BYTES))
+        while least < most:
+            middle = (least + most + 1) // 2
+            if cls.bytes_for(middle, words, beside) <= memory:
+                least = middle
+            else:
+                most = middle - 1
+        return least
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    @property
+    def room(self) -> int:
+        """Sales that can still be admitted."""
+        return self.capacity - self._waiting
+
+    @property
+    def nbytes(self) -> int:
+        own = self.positions.nbytes + self.slot.nbytes + self._uses.nbytes + self._row_of.nbytes
+        return own + self.met.nbytes + self.index.nbytes
+
+    def admit(self, positions: Positions, codes: Codes) -> None:
+        """Add sales at the end of the queue; there must be room."""
+        if self._end + len(positions) > len(self.slot):
+            self._close_up()
+        end = self._end + len(positions)
+        slots = self.index.add(codes)
+        self.positions[self._end : end] = positions
+        self.slot[self._end : end] = slots
+        np.add.at(self._uses, slots, _ONE)
+        self._end = end
+        self._waiting += len(positions)
+
+    def oldest(self, count: int = 1) -> Places:
+        """The places of the `count` sales that wait longest."""
+        while self._first < self._end and self.slot[self._first] == self.capacity:
+            ahead = self.slot[self._first : self._first + 4_096]
+            there = np.flatnonzero(ahead[: self._end - self._first] != self.capacity)
+            self._first += int(there[0]) if len(there) else min(len(ahead), self._end - self._first)
+        if count == 1:
+            return np.arange(self._first, min(self._first + 1, self._end))
+        places: Places = self._first + np.flatnonzero(self.slot[self._first : self._end] != self.capacity)[:count]
+        return places
+
+    def up_to(self, position: int) -> Places:
+        """The places of all that were offered up to this position; positions must ascend in the queue."""
+        self.oldest()
+        end = self._first + np.searchsorted(self.positions[self._first : self._end], position, side="right")
+        places: Places = self._first + np.flatnonzero(self.slot[self._first : end] != self.capacity)
+        return places
+
+    def codes(self, places: Places) -> Codes:
+        """The keys of waiting sales."""
+        return self.index.codes[self.slot[places]]
+
+    def match(self, codes: Codes) -> tuple[Places, npt.NDArray[np.int32]]:
+        """Every pair of a waiting sale and a row with its key: the sales' places and the rows' numbers.
+
+        The rows' keys may repeat. Nobody leaves.
+        """
+        slots = self.index.find(codes)
+        rows = np.flatnonzero(slots >= 0).astype(np.int32)
+        pairs = []
+        while len(rows):
+            self._row_of[slots[rows]] = rows
+            # Of rows with the same key the last one written is served now, the others in the next round.
+            now = self._row_of[slots[rows]] == rows
+            pairs.append(self._sales_of_marked())
+            self._row_of[slots[rows]] = -1
+            rows = rows[~now]
+        if len(pairs) == 1:
+            return pairs[0]
+        nothing: tuple[Any, Any] = (np.empty(0, np.int64), np.empty(0, np.int32))
+        places, numbers = zip(nothing, *pairs, strict=True)
+        return np.concatenate(places), np.concatenate(numbers)
+
+    def with_keys(self, slots: Slots) -> Places:
+        """The places of all waiting sales with these keys."""
+        self._row_of[slots] = 0
+        places, _ = self._sales_of_marked()
+        self._row_of[slots] = -1
+        return places
+
+    def rows_of(self, places: Places, codes: Codes) -> Positions:
+        """For each of these sales the row with its key, or -1; the rows' keys are distinct."""
+        slots = self.index.find(codes)
+        rows = np.flatnonzero(slots >= 0)
+        self._row_of[slots[rows]] = rows
+        match: Positions = self._row_of[self.slot[places]].astype(np.int64)
+        self._row_of[slots[rows]] = -1
+        return match
+
+    def release(self, places: Places) -> Positions:
+        """Let these (distinct) sales go; their positions."""
+        slots = self.slot[places]
+        self.slot[places] = self.capacity
+        if len(self.met):
+            self.met[places] = False
+        np.subtract.at(self._uses, slots, _ONE)
+        gone = slots[self._uses[slots] == 0]
+        if len(gone):
+            self.index.remove(self._distinct(gone))
+        self._waiting -= len(places)
+        if not self._waiting:
+            self._first = self._end = 0
+        return self.positions[places]
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.index.check()
+        waiting = self.slot[: self._end][self.slot[: self._end] != self.capacity]
+        # Every waiting sale is in the queue exactly once, none behind its end.
+        assert len(waiting) == self._waiting
+        assert (self.slot[self._end :] == self.capacity).all()
+        # The table holds exactly the keys that somebody waits for.
+        assert np.array_equal(np.unique(waiting), self.index.slots)
+        assert np.array_equal(np.bincount(waiting, minlength=self.capacity), self._uses)
+        # No mark is left behind by a match.
+        assert (self._row_of == -1).all()
+
+    def _sales_of_marked(self) -> tuple[Places, npt.NDArray[np.int32]]:
+        row = self._row_of[self.slot[self._first : self._end]]
+        places = np.flatnonzero(row >= 0)
+        return places + self._first, row[places]
+
+    def _close_up(self) -> None:
+        there = self._first + np.flatnonzero(self.slot[self._first : self._end] != self.capacity)
+        self.positions[: len(there)] = self.positions[there]
+        self.slot[: len(there)] = self.slot[there]
+        self.slot[len(there) : self._end] = self.capacity
+        if len(self.met):
+            self.met[: len(there)] = self.met[there]
+            self.met[len(there) : self._end] = False
+        self._first, self._end = 0, len(there)
+
+    def _distinct(self, slots: Slots) -> Slots:
+        numbers = np.arange(len(slots), dtype=np.int32)
+        self._row_of[slots] = numbers
+        once: Slots = slots[self._row_of[slots] == numbers]
+        self._row_of[once] = -1
+        return once

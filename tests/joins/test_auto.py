@@ -1,0 +1,87 @@
+"""`auto` takes the cheapest way, asks for nothing twice, and follows the stream."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.joins.auto import AutoJoin
+from pipeline.joins.cost.units import Line, Stream, UnitCosts
+from pipeline.joins.fetch import Fetch
+from tests.fakes import WatchedMaster
+from tests.joins.harness import answer, drive, oracle
+from tests.joins.workloads import thousands
+
+CHEAP, DEAR = Line(1e-9, 1e-9), Line(10.0, 1.0)
+LOOK_UPS = UnitCosts(scan=DEAR, page=DEAR)
+SCANS = UnitCosts(lookup=DEAR, overlapped=DEAR, page=DEAR, scan=CHEAP)
+
+
+def watched(rows: int, sales: int, skew: float = 0.8) -> tuple[pa.Array, WatchedMaster]:
+    keys, plain = thousands(rows, sales, skew)
+    return keys, WatchedMaster(plain.table)
+
+
+@pytest.mark.parametrize(("costs", "way"), [(LOOK_UPS, "look-ups"), (SCANS, "scan")])
+def test_the_cheaper_way_is_taken_and_both_answer_alike(costs, way):
+    keys, master = watched(rows=2_000, sales=4_000)
+    join = Fetch(master, 1 << 22, costs=costs)
+    assert answer(drive(join, keys, cuts=[1_500])) == oracle(keys, master.table)
+    assert {taken for taken, windows in join.ways.items() if windows} == {way}
+
+
+def test_no_key_is_asked_for_twice_in_a_batch():
+    keys, master = watched(rows=2_000, sales=20_000)
+    for join in (Fetch(master, 1 << 23, batch=300, costs=LOOK_UPS), AutoJoin(master, 1 << 24, 300, LOOK_UPS)):
+        master.asked.clear()
+        drive(join, keys)
+        asked = list(itertools.chain.from_iterable(master.asked))
+        assert sorted(asked) == sorted(keys.unique().to_pylist())
+
+
+def test_wanted_keys_that_lie_together_are_read_by_pages_and_the_others_by_name():
+    keys, master = watched(rows=40_000, sales=10)
+    crowded = np.concatenate([np.arange(0, 8_000, 2), [20_000, 60_001, 79_998]])
+    keys = pa.array(np.random.default_rng(0).permutation(crowded))
+    costs = UnitCosts(
+        lookup=Line(0, 1e-5), overlapped=Line(0, 1e-5), page=Line(0, 1e-7), scan=DEAR, borders=1e-12, loop=0, c_W=0
+    )
+    join = Fetch(master, 1 << 23, costs=costs)
+    for _ in range(3):
+        assert answer(drive(join, keys)) == oracle(keys, master.table)
+    assert join.ways["pages"] >= 1
+    last = list(itertools.chain.from_iterable(master.asked))[-3:]
+    assert sorted(last) == [20_000, 60_001, 79_998]
+
+
+def test_what_a_look_up_really_costs_moves_the_choice():
+    """The clock says that look-ups take a thousand times what was thought: after two windows the scan is taken."""
+    keys, master = watched(rows=2_000, sales=4_000, skew=0.0)
+    ticks = itertools.count(step=5.0)
+    costs = UnitCosts(overlapped=Line(1e-6, 1e-6), lookup=Line(1e-6, 1e-6), scan=Line(1e-3, 1e-3), page=DEAR)
+    join = Fetch(master, 1 << 22, costs=costs, clock=lambda: next(ticks))
+    for _ in range(4):
+        drive(join, keys)
+    assert join.ways["look-ups"] >= 2
+    assert join.ways["scan"] >= 1
+
+
+def test_without_skew_the_cache_gives_its_memory_to_the_waiting_sales():
+    keys, plain = thousands(rows=30_000, sales=240_000, skew=0.0, absent=0.0)
+    scan_wins = UnitCosts(lookup=Line(1e-4, 1e-4), overlapped=Line(1e-4, 1e-4), page=DEAR, scan=Line(1e-4, 1e-6))
+    join = AutoJoin(plain, 600_000, costs=scan_wins, stream=Stream(e=1.5, batch=20_000))  # more skew than there is
+    before = join.inner.memory
+    drive(join, keys, cuts=range(20_000, 240_000, 20_000))
+    assert join.inner.memory > before
+    assert answer(drive(join, keys[:5_000])) == oracle(keys[:5_000], plain.table)
+
+
+def test_more_sales_are_waited_for_only_while_they_come():
+    keys, master = watched(rows=500, sales=300)
+    join = Fetch(master, 1 << 22, costs=LOOK_UPS)
+    assert join.offer(np.arange(200), keys[:200]) == 200
+    assert join.step() == []
+    assert not master.asked
+    assert join.step()
+    assert master.asked

@@ -1,0 +1,242 @@
+"""The joins that scan: how much they read and when a sale may leave, also while R changes under them."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.joins import JOINS
+from pipeline.joins.base import ABSENT
+from pipeline.joins.cost import meshjoin as cost
+from pipeline.joins.cost.units import Relation, Stream, UnitCosts
+from pipeline.joins.meshjoin import MeshJoin
+from pipeline.joins.rmeshjoin import ReducedMeshJoin
+from pipeline.master.memory import MemoryMaster
+from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
+from tests.joins.workloads import master_table, thousands
+
+both = pytest.mark.parametrize("name", ["meshjoin", "r-meshjoin"])
+RELATION = Relation(R_t=2_000_000, v_R=90.0, words=1, row_bytes=212.0)
+
+
+class Scanned(MemoryMaster):
+    """Remembers its scans."""
+
+    def scan(self, position, rows, until=None):
+        scan = super().scan(position, rows, until)
+        self.scans = [*getattr(self, "scans", []), (position, rows, scan)]
+        return scan
+
+    @property
+    def keys_read(self) -> list[int]:
+        return [key for *_, scan in self.scans for key in scan.rows["key"].to_pylist()]
+
+
+def even_keys(rows: int) -> Scanned:
+    return Scanned(master_table(list(range(0, 2 * rows, 2)), "integers"))
+
+
+def with_least_memory(name: str, master: MemoryMaster):
+    return JOINS[name](master, smallest_memory(Variant(name, behind_front_stage=False), master))
+
+
+def offer(join, *keys: int, first: int = 0) -> int:
+    return join.offer(np.arange(first, first + len(keys)), pa.array(keys))
+
+
+def test_an_iteration_reads_b_rows_and_w_sales_as_the_split_says():
+    keys, plain = thousands(rows=5_000, sales=4_000, skew=0.0)
+    master = Scanned(plain.table)
+    join = MeshJoin(master, 100_000)
+    assert join.split.slots == join.split.k > 5
+    taken = 0
+    while taken + join.split.w <= len(keys):
+        while more := join.offer(np.arange(taken, len(keys)), keys.slice(taken)):
+            taken += more
+        before = len(getattr(master, "scans", []))
+        join.step()
+        assert len(master.scans) == before + 1
+        assert taken == (before + 1) * join.split.w
+    assert {rows for _, rows, _ in master.scans} == {join.split.b}
+    assert len(master.scans) > 2 * join.split.k
+
+
+def test_meshjoin_waits_for_w_sales_unless_told_to_drain():
+    master = even_keys(100)
+    join = MeshJoin(master, 1 << 20)
+    assert join.split.w > 2
+    assert offer(join, 2, 3) == 2
+    assert [join.step(), join.step()] == [[], []]
+    assert (join.pending, "scan" in master.reads.by_kind) == (2, False)
+    assert sum(len(piece.sales) for piece in join.step(drain=True)) == 2
+
+
+def test_r_meshjoin_does_not_wait():
+    join = ReducedMeshJoin(even_keys(100), 1 << 20)
+    offer(join, 2, 3)
+    assert sum(len(piece.sales) for piece in join.step()) == 2
+
+
+@both
+def test_the_scan_goes_on_where_the_last_batch_stopped(name):
+    master = even_keys(1_000)
+    join = with_least_memory(name, master)
+    assert join.split.b < 400
+    first = join.split.b // 2 * 2
+    drive(join, pa.array([first]))  # met in the first read: the batch ends in mid-cycle
+    *_, stopped = master.scans[-1]
+    assert stopped.position is not None
+    drive(join, pa.array([1_998, 1]))
+    assert master.scans[1][0] == stopped.position
+
+
+@both
+@pytest.mark.parametrize("start", [0, 500, 1_998])
+def test_an_absent_sale_meets_every_row_exactly_once(name, start):
+    master = even_keys(1_000)
+    join = with_least_memory(name, master)
+    drive(join, pa.array([start]))
+    for _ in range(3):
+        master.scans = []
+        drive(join, pa.array([1]))
+        assert Counter(master.keys_read) == Counter(range(0, 2_000, 2))
+
+
+@both
+@pytest.mark.parametrize("wait", [1, 2, 4])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        range(0, 6_000, 2),
+        range(-1_000, 2_000, 2),
+        range(0, 2_000, 6),
+        range(600, 2_000, 2),
+        range(0, 1_000, 2),
+        range(0),
+    ],
+    ids=["grows behind", "grows in front", "thins out", "loses its front", "loses its end", "is emptied"],
+)
+def test_the_cycle_ends_where_it_began_also_when_the_master_changes_meanwhile(name, changed, wait):
+    master = even_keys(1_000)
+    join = with_least_memory(name, master)
+    drive(join, pa.array([2 * join.split.b]))  # the next cycle begins in the middle
+    throughout = set(range(0, 2_000, 2)) & set(changed)
+    master.scans = []
+    offer(join, 1, 3)
+    for _ in range(wait):
+        join.step(drain=True)
+    master.replace(master_table(list(changed), "integers"))
+    pieces = []
+    while join.pending:
+        pieces += join.step(drain=True)
+        join.check()
+        assert len(master.scans) < 200
+    read = Counter(master.keys_read)
+    assert max(read.values()) == 1
+    assert throughout <= set(read)
+    assert [sale for piece in pieces for sale in piece.sales] == [0, 1]
+    assert all((piece.match == ABSENT).all() for piece in pieces)
+
+
+@both
+def test_sales_that_come_in_at_different_places_of_the_scan_each_meet_all_of_it(name):
+    master = even_keys(1_000)
+    join = with_least_memory(name, master)
+    admitted: dict[int, int] = {}
+    gone: dict[int, int] = {}
+    for sale in range(40):
+        while not offer(join, 2 * sale + 1, first=sale):
+            note(join, master, gone)
+        admitted[sale] = len(getattr(master, "scans", []))
+        note(join, master, gone)
+    while join.pending:
+        note(join, master, gone)
+    assert len(gone) == 40
+    for sale, last in gone.items():
+        met = Counter(key for *_, scan in master.scans[admitted[sale] : last] for key in scan.rows["key"].to_pylist())
+        assert met == Counter(range(0, 2_000, 2))
+
+
+def note(join, master, gone) -> None:
+    for piece in join.step(drain=True):
+        gone.update({int(sale): len(master.scans) for sale in piece.sales})
+
+
+@both
+@pytest.mark.parametrize("spare", [0, 3_000, 1 << 20])
+def test_every_row_of_a_key_is_delivered_without_an_index(name, spare):
+    random = np.random.default_rng(5)
+    keys = random.integers(0, 300, 2_000)
+    table = master_table(list(range(3_000)), "integers").set_column(0, "key", pa.array(random.integers(0, 250, 3_000)))
+    master = MemoryMaster(table, unique=False)
+    join = JOINS[name](master, smallest_memory(Variant(name, behind_front_stage=False), master) + spare)
+    sales = pa.array([None if key == 7 else int(key) for key in keys])
+    assert answer(drive(join, sales, cuts=[1, 900])) == oracle(sales, master.table)
+
+
+def test_a_matched_sale_keeps_its_place_in_meshjoin_and_frees_it_in_r_meshjoin():
+    for name, held in (("meshjoin", 2), ("r-meshjoin", 1)):
+        join = with_least_memory(name, even_keys(1_000))
+        room = join.split.h_S
+        offer(join, 2, 1)
+        [met] = join.step(drain=True)
+        assert (met.sales.tolist(), join.pending) == ([0], 1)
+        assert room - join._waiting.room == held
+
+
+@pytest.mark.parametrize("memory", [1_000_000, 20_000_000, 200_000_000])
+def test_the_models_best_disk_buffer_beats_its_neighbours(memory):
+    costs = UnitCosts()
+    chosen = cost.split(memory, RELATION, costs)
+    best = cost.service_rate(chosen, RELATION, costs)
+    assert sum(chosen.bytes.values()) <= memory
+    for factor, most in ((1 / 16, 0.9), (0.5, 1.005), (0.8, 1.005), (1.25, 1.005), (2, 1.005), (4, 0.99)):
+        other = cost.divide(memory, RELATION, round(chosen.b * factor))
+        assert other is None or cost.service_rate(other, RELATION, costs) < best * most
+
+
+def test_the_default_disk_buffer_costs_less_than_a_quarter_of_the_best_rate_for_other_budgets():
+    costs = UnitCosts()
+    default = cost.default_buffer(RELATION, costs)
+    for memory in (20_000_000, 40_000_000, 80_000_000, 160_000_000):
+        best = cost.service_rate(cost.split(memory, RELATION, costs), RELATION, costs)
+        assert cost.service_rate(cost.divide(memory, RELATION, default), RELATION, costs) > 0.75 * best
+        assert cost.split_reduced(memory, RELATION, costs).b == default
+
+
+@pytest.mark.parametrize("mu", [1_000, 30_000, 200_000])
+def test_the_least_memory_for_a_rate_gives_that_rate_and_less_does_not(mu):
+    costs = UnitCosts()
+    memory = cost.least_memory(mu, RELATION, costs)
+    assert cost.service_rate(cost.split(memory, RELATION, costs), RELATION, costs) > 0.95 * mu
+    assert cost.service_rate(cost.split(int(0.8 * memory), RELATION, costs), RELATION, costs) < 0.95 * mu
+    assert cost.least_memory(mu, RELATION, replace(costs, c_O=1.0)) is None
+
+
+def test_with_too_little_memory_the_model_answers_as_for_the_least():
+    costs, least = UnitCosts(), cost.least(RELATION)
+    assert cost.divide(least - 1, RELATION, cost.split(least, RELATION, costs).b) is None
+    assert cost.predict(1, RELATION, Stream(), costs).mu == cost.predict(least, RELATION, Stream(), costs).mu
+
+
+def test_windows_after_which_nothing_may_be_pending_cost_a_cycle_each():
+    costs, memory = UnitCosts(), 20_000_000
+    rates = [
+        cost.predict(memory, RELATION, Stream(batch=n), costs).mu for n in (1_000, 100_000, 10_000_000, float("inf"))
+    ]
+    assert rates == sorted(rates)
+    assert rates[2] == pytest.approx(rates[3], rel=0.05)
+    assert rates[0] < rates[3] / 50
+
+
+@both
+def test_the_model_foresees_the_number_of_reads(name):
+    keys, plain = thousands(rows=20_000, sales=30_000, skew=0.0, absent=0.0)
+    master = Scanned(plain.table)
+    join = JOINS[name](master, 200_000)
+    drive(join, keys, cuts=[10_000, 20_000])
+    predict = {"meshjoin": cost.predict, "r-meshjoin": cost.predict_reduced}[name]
+    foreseen = predict(join.to_split, join.relation, Stream(batch=10_000), UnitCosts())
+    assert foreseen.queries / foreseen.mu * len(keys) == pytest.approx(len(master.scans), rel=0.2)

@@ -1,0 +1,87 @@
+"""The parts the joins are made of, against plain Python doing the same."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.joins.parts.keycodes import KeyCoder, same
+from pipeline.joins.parts.keyindex import KeyIndex
+from pipeline.joins.parts.waiting import WaitingSales
+
+
+def words(numbers) -> np.ndarray:
+    return np.asarray(numbers, np.uint64).reshape(-1, 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_key_index_is_a_dictionary(seed):
+    random = np.random.default_rng(seed)
+    capacity = int(random.integers(1, 60))
+    index, known = KeyIndex(capacity, words=1), {}
+    for _ in range(30):
+        keys = random.integers(0, 80, random.integers(0, 25))
+        if len(known.keys() | set(keys.tolist())) <= capacity:
+            for key, slot in zip(keys.tolist(), index.add(words(keys)).tolist(), strict=True):
+                assert known.setdefault(key, slot) == slot
+        assert index.find(words(range(80))).tolist() == [known.get(key, -1) for key in range(80)]
+        leaving = random.choice(sorted(known), random.integers(0, len(known) + 1), replace=False) if known else []
+        index.remove(np.array([known.pop(int(key)) for key in leaving], np.int32))
+        index.check()
+
+
+def test_a_full_key_index_refuses_another_key():
+    index = KeyIndex(2, words=1)
+    index.add(words([1, 2]))
+    with pytest.raises(OverflowError, match="room for 0 of 2"):
+        index.add(words([3]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_waiting_sales_are_a_queue_with_a_multimap(seed):
+    random = np.random.default_rng(seed)
+    waiting, model, position = WaitingSales(int(random.integers(1, 80)), words=1), [], 0
+    for _ in range(30):
+        keys = random.integers(0, 30, random.integers(0, waiting.room + 1))
+        waiting.admit(np.arange(position, position + len(keys)), words(keys))
+        model += zip(range(position, position + len(keys)), keys.tolist(), strict=True)
+        position += len(keys)
+        few = int(random.integers(1, 9))
+        assert waiting.positions[waiting.oldest(few)].tolist() == [sale for sale, _ in model[:few]]
+        rows = random.integers(0, 30, random.integers(0, 12))
+        places, numbers = waiting.match(words(rows))
+        met = sorted(zip(waiting.positions[places].tolist(), numbers.tolist(), strict=True))
+        assert met == sorted((sale, n) for sale, key in model for n, row in enumerate(rows.tolist()) if row == key)
+        if random.random() < 0.7:
+            gone = set(waiting.release(np.unique(places)).tolist())
+            model = [(sale, key) for sale, key in model if sale not in gone]
+        waiting.check()
+        assert len(waiting) == len(model)
+
+
+XS = [b"x" * length for length in (22, 23, 24)]
+KEYS = [b"", b"\0", b"\0\0", b"a", b"a\0", b"A", b"a ", *XS, b"x" * 24 + b"\0", b"y" * 5_000]
+
+
+def test_codes_are_the_same_exactly_when_the_keys_are():
+    coder = KeyCoder(pa.binary(), longest=10)
+    codes = coder.encode(pa.array(KEYS, pa.binary()))
+    for row in range(len(KEYS)):
+        assert np.flatnonzero(same(codes, np.broadcast_to(codes[row], codes.shape))).tolist() == [row]
+    assert coder.decode(codes).to_pylist() == KEYS
+
+
+def test_a_slice_and_a_buffer_without_padding_have_the_codes_of_a_copy():
+    coder = KeyCoder(pa.binary(), longest=10)
+    whole = pa.array(KEYS, pa.binary())
+    offsets, data = np.array([0, 1, 3], np.int32), b"abc"
+    bare = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    assert coder.decode(coder.encode(whole.slice(3, 4))).to_pylist() == KEYS[3:7]
+    assert coder.decode(coder.encode(bare)).to_pylist() == [b"a", b"bc"]
+    assert len(coder.encode(whole.slice(2, 0))) == 0
+
+
+def test_integers_are_their_own_codes():
+    numbers = [0, -1, 2**63 - 1, -(2**63)]
+    coder = KeyCoder(pa.int64(), longest=8)
+    assert coder.decode(coder.encode(pa.array(numbers))).to_pylist() == numbers
+    assert coder.words == 1

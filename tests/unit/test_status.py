@@ -1,0 +1,80 @@
+"""`millrace status` says once how a job does: data on stdout, the verdict in the exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.cli import app
+from pipeline.metrics import Metrics
+from pipeline.scrape import NoAnswer
+from tests.unit.test_panel import a_report
+
+
+@pytest.fixture
+def job() -> Iterator[tuple[Metrics, str]]:
+    metrics = Metrics()
+    port = metrics.serve("127.0.0.1", 0)
+    yield metrics, f"127.0.0.1:{port}"
+    metrics.close()
+
+
+def test_as_json_it_is_one_object_with_base_units(job: tuple[Metrics, str]) -> None:
+    metrics, endpoint = job
+    report = a_report()
+    report.dimensions["product"].predicted_rate = 42_000.0
+    metrics.published(report, 101.0, 0)
+    metrics.backlog({"sales": 12})
+    metrics.batch_failed("MasterReadFailed")
+    metrics.ready()
+    answer = CliRunner().invoke(app, ["status", "--json", "--over", "0", "--endpoint", endpoint])
+    said = json.loads(answer.stdout)
+    assert answer.exit_code == 0
+    assert said["endpoint"] == f"http://{endpoint}/metrics"
+    assert said["ready"] is True
+    assert said["sales_total"] == 1_000
+    assert said["sales_per_second"] is None  # one look knows no rate
+    assert said["backlog_messages"] == {"sales": 12}
+    assert (said["batches_total"], said["failed_batches_total"]) == (1, 1)
+    [join] = said["joins"]
+    assert (join["dimension"], join["algorithm"]) == ("product", "inlj")
+    assert join["predicted_service_rate"] == 42_000
+    assert join["cache_hit_share"] == pytest.approx(0.8)
+    assert join["unmatched_share"] == pytest.approx(0.04)
+    assert join["memory_limit_bytes"] == 32 << 20
+    assert join["queue_wait_seconds"]["p50"] <= join["queue_wait_seconds"]["p99"]
+
+
+def test_two_looks_give_a_rate(job: tuple[Metrics, str]) -> None:
+    metrics, endpoint = job
+    metrics.ready()
+    metrics.published(a_report(), 101.0, 0)
+    answer = CliRunner().invoke(app, ["status", "--json", "--over", "0.05", "--endpoint", endpoint])
+    assert json.loads(answer.stdout)["sales_per_second"] == 0
+
+
+def test_for_people_it_is_the_panel(job: tuple[Metrics, str]) -> None:
+    metrics, endpoint = job
+    metrics.published(a_report(), 101.0, 0)
+    metrics.ready()
+    answer = CliRunner().invoke(app, ["status", "--over", "0", "--endpoint", endpoint])
+    assert answer.exit_code == 0
+    assert "freshness" in answer.stdout
+    assert "product" in answer.stdout
+
+
+def test_a_job_that_is_still_starting_is_exit_code_1(job: tuple[Metrics, str]) -> None:
+    answer = CliRunner().invoke(app, ["status", "--json", "--over", "0", "--endpoint", job[1]])
+    assert answer.exit_code == 1
+    assert json.loads(answer.stdout)["ready"] is False
+
+
+def test_where_no_job_is_it_says_so(job: tuple[Metrics, str]) -> None:
+    metrics, endpoint = job
+    metrics.close()
+    answer = CliRunner().invoke(app, ["status", "--over", "0", "--endpoint", endpoint])
+    assert isinstance(answer.exception, NoAnswer)  # main() prints it and exits with 2
+    assert answer.stdout == ""
