@@ -1,6 +1,6 @@
 # `make` lists what can be made. Everything else is in deploy/setup.sh and in the command `millrace`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mysql bench lint setup lock clean
+.PHONY: help demo test test-slow test-mysql bench lint setup lock clean
 
 VENV := .venv/bin
 # More for pytest: make test ARGS="tests/unit -k jars"
@@ -12,11 +12,14 @@ help: ## this list
 demo: setup ## broker, database, bursty sales, the job and its panel; after a minute a reconciliation
 	@$(VENV)/millrace demo
 
-test: setup ## every test, on real servers that come and go with it
-	@$(call timed,make test,$(VENV)/python -m pytest $(ARGS))
+test: setup ## all tests but the slow ones, on real servers that come and go with it
+	@$(call timed,make test,$(VENV)/python -m pytest -m "not slow" $(ARGS))
+
+test-slow: setup ## the slow ones: kills in mid-run, a Spark cluster, what is shipped installed elsewhere
+	@$(call timed,make test-slow,$(VENV)/python -m pytest -m slow $(ARGS))
 
 test-mysql: setup ## the tests marked mysql, on a real MySQL server
-	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest -m mysql $(ARGS))
+	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest -m "mysql and not slow" $(ARGS))
 
 bench: setup ## the benchmarks; raw results go to tests/benchmarks/results
 	$(VENV)/python tests/benchmarks/end_to_end.py

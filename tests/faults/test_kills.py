@@ -16,7 +16,7 @@ from pipeline.generate.workload import Workload
 from pipeline.local.stack import StackInfo
 from tests.running import Job, wait_until
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 SALES = 500_000
 DRIVER_KILLS = WORKER_KILLS = 10

@@ -1,0 +1,1 @@
+"""Millrace's dashboards as code: `parts` builds panels, each other module is one dashboard."""
