@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipeline.calibrate_joins import own_loops
 from pipeline.joins.base import matched_rows
 from pipeline.joins.cost.units import Line, UnitCosts
+from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.joins.parts.cache import Newcomers, RowCache
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.joins.parts.waiting import WaitingSales
+from pipeline.master.memory import MemoryMaster
 from pipeline.master.port import Master
 
 _SAMPLE = 40_000  # keys, spread evenly over R
 _SECONDS = 0.4  # at least so long is each kind of read tried
 _TRIALS = 5
 _BLOCK = 8_192  # sales, as they are offered
+_CACHES = 64 << 20  # bytes, more than a processor keeps
 
 Say = Callable[[str], None]
 
@@ -60,7 +64,10 @@ def calibrate(master: Master, say: Say = lambda line: None) -> UnitCosts:
     steps = _steps(master)
     say("own steps: " + ", ".join(f"{name} {seconds * 1e9:.0f} ns" for name, seconds in steps.items()))
     measured: dict[str, Any] = dict(steps)
-    return replace(costs, **measured)
+    costs = replace(costs, **measured)
+    loops = own_loops(master, costs)
+    say("an iteration: " + ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in loops.items()))
+    return replace(costs, loops=tuple(loops.items()))
 
 
 def _scan(master: Master) -> Line:
@@ -74,7 +81,7 @@ def _scan(master: Master) -> Line:
             if len(scan.rows) == rows or position is None:
                 yield took
 
-    return _line(reads, 500, 20_000)
+    return _line(reads, 500, 8_000)
 
 
 def _look_up(master: Master, sample: Sample) -> Line:
@@ -101,15 +108,21 @@ def _overlapped(master: Master, sample: Sample) -> Line:
 
 
 def _page(master: Master, sample: Sample) -> Line:
-    firsts = sample.keys.to_pylist()
+    """As the joins read pages: from one border to the next, with a key asked for by name."""
 
     def reads(rows: int) -> Iterator[float]:
+        borders = master.borders(rows)
+        firsts = borders.to_pylist()
+        order = np.random.default_rng(0).permutation(max(1, len(firsts) - 1))
         for number in range(1 << 30):
+            page = int(order[number % len(order)])
+            until = firsts[page + 1] if page + 1 < len(firsts) else None
             started = time.perf_counter()
-            master.page(firsts[number % len(firsts)], None, rows)
+            master.page(firsts[page], until, 2 * rows, borders.slice(page, 1))
             yield time.perf_counter() - started
 
-    return _line(reads, 20, 2_000)
+    few, many = max(1, min(50, sample.rows // 4)), max(2, min(2_000, sample.rows // 2))
+    return _line(reads, few, many)
 
 
 def _line(reads: Callable[[int], Iterator[float]], few: int, many: int) -> Line:
@@ -136,50 +149,54 @@ def _pieces(sample: Sample, keys: int) -> Iterator[pa.Array]:
 
 def _steps(master: Master) -> dict[str, float]:
     """The joins' own steps, each on as many sales and rows as are usual, over rows of this master."""
-    rows = master.scan(None, 2 * _BLOCK).rows
+    rows = master.scan(None, _BLOCK).rows
     coder = KeyCoder(master.key_type, master.statistics().key_bytes)
     keys = rows["key"].combine_chunks()
     if not len(keys):
         return {}
-    times = np.arange(4 * _BLOCK) % len(keys)
-    sold = keys.take(pa.array(np.random.default_rng(1).permutation(times)[:_BLOCK]))
+    sold = keys.take(pa.array(np.random.default_rng(1).integers(0, len(keys), _BLOCK)))
     codes, row_codes = coder.encode(sold, remember=False), coder.encode(keys, remember=False)
-    waiting = WaitingSales(4 * _BLOCK, coder.words)
-    positions = np.arange(_BLOCK)
+    waiting, positions = WaitingSales(4 * _BLOCK, coder.words), np.arange(_BLOCK)
 
-    def admit() -> None:
-        waiting.admit(positions, codes)
-
-    def release() -> None:
-        waiting.release(waiting.oldest(_BLOCK))
+    def empty() -> None:
+        waiting.release(waiting.oldest(len(waiting)))
 
     def refill() -> None:
-        waiting.release(waiting.oldest(len(waiting)))
-        admit()
+        empty()
+        waiting.admit(positions, codes)
 
-    c_S = _step(lambda: coder.encode(sold, remember=False), _BLOCK)
-    c_A = _step(admit, _BLOCK, before=lambda: waiting.release(waiting.oldest(len(waiting))))
-    c_E = _step(release, _BLOCK, before=refill)
-    waiting.release(waiting.oldest(len(waiting)))
-    nothing = row_codes[:1] ^ np.uint64(0x5555)
-    loop = 4 * _step(lambda: (waiting.match(nothing), matched_rows(rows.slice(0, 2), np.zeros(1, np.int32))), 1)
-    for _ in range(4):
-        admit()
-    c_W = max(1e-10, (_step(lambda: waiting.match(row_codes[:1]), 1) - loop / 4) / len(waiting))
-    strange = row_codes ^ np.uint64(0x5555)
+    c_A = _step(lambda: waiting.admit(positions, codes), _BLOCK, before=empty)
+    c_E = _step(empty, _BLOCK, before=refill)
+    few = _step(lambda: waiting.match(row_codes[:1]), 1)
+    for _ in range(3):
+        waiting.admit(positions, codes)
+    c_W = max(1e-10, (_step(lambda: waiting.match(row_codes[:1]), 1) - few) / (3 * _BLOCK))
+    strange = row_codes.copy()
+    strange[:, 0] ^= np.uint64(0x5555)  # most rows meet nobody
     c_H = _step(lambda: (coder.encode(keys, remember=False), waiting.match(strange)), len(keys))
     numbers = np.random.default_rng(2).integers(0, len(rows), _BLOCK).astype(np.int32)
-    c_O = _step(lambda: matched_rows(rows, numbers), _BLOCK)
     return {
-        "c_S": c_S,
+        "c_S": _step(lambda: coder.encode(sold, remember=False), _BLOCK),
         "c_A": c_A,
         "c_E": c_E,
         "c_H": c_H,
         "c_W": c_W,
-        "c_O": c_O,
-        "loop": loop,
+        "c_O": _step(lambda: matched_rows(rows, numbers), _BLOCK),
         "c_F": _hit(rows, coder),
+        "loop": _loop(rows),
     }
+
+
+def _loop(rows: pa.Table) -> float:
+    """One iteration of an outer loop with next to nothing to do, over a master that takes no time."""
+    master = MemoryMaster(rows.slice(0, 1))
+    join, key = IndexNestedLoopJoin(master, 1 << 20), rows["key"].combine_chunks().slice(0, 1)
+
+    def iteration() -> None:
+        join.offer(np.zeros(1, np.int64), key)
+        join.step(drain=True)
+
+    return max(1e-6, _step(iteration, 1) - _step(lambda: master.lookup(key), 1))
 
 
 def _hit(rows: pa.Table, coder: KeyCoder) -> float:
@@ -194,10 +211,11 @@ def _hit(rows: pa.Table, coder: KeyCoder) -> float:
 
 
 def _step(work: Callable[[], object], items: int, before: Callable[[], object] = lambda: None) -> float:
-    """Median seconds an item."""
-    taken = []
+    """Median seconds an item, with nothing left in the processor's caches: so a join meets its arrays, after a read."""
+    taken, elsewhere = [], np.zeros(_CACHES, np.uint8)
     for _ in range(2 * _TRIALS + 1):
         before()
+        elsewhere += 1
         started = time.perf_counter()
         work()
         taken.append(time.perf_counter() - started)

@@ -24,7 +24,7 @@ def load(file: str) -> dict[str, UnitCosts]:
     try:
         sections = tomllib.loads(path.read_text("utf-8"))
         return {name: _costs(section) for name, section in sections.items() if isinstance(section, dict)}
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadSetting(
             f"master.costs = {file} is no file of unit costs: {error}. Write it anew with `millrace calibrate`, "
             "or remove it to go by the built-in costs."
@@ -38,19 +38,35 @@ def save(file: str, measured: dict[str, UnitCosts], remark: str) -> None:
     for name, costs in sorted(known.items()):
         lines.append(f"[{name}]")
         for unit, value in asdict(costs).items():
-            text = f"[{value['request']:.3e}, {value['item']:.3e}]" if isinstance(value, dict) else f"{value:.3e}"
-            lines.append(f"{unit} = {text}")
+            lines.append(f"{unit} = {_text(value)}")
         lines.append("")
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines), "utf-8")
 
 
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3e}"
+    if isinstance(value, dict):  # a Line
+        return f"[{value['request']:.3e}, {value['item']:.3e}]"
+    return "{" + ", ".join(f'"{name}" = {seconds:.3e}' for name, seconds in value) + "}"
+
+
 def _costs(section: dict[str, Any]) -> UnitCosts:
     known = {field.name for field in fields(UnitCosts)}
     if unknown := set(section) - known:
         raise KeyError(f"unknown cost {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
-    values: dict[str, Any] = {
-        name: Line(*map(float, value)) if isinstance(value, list) else float(value) for name, value in section.items()
-    }
+    values: dict[str, Any] = {}
+    for name, value in section.items():
+        if name == "loops":
+            values[name] = tuple((join, float(seconds)) for join, seconds in value.items())
+        elif isinstance(getattr(_BUILT_IN, name), Line):
+            request, item = value
+            values[name] = Line(float(request), float(item))
+        else:
+            values[name] = float(value)
     return UnitCosts(**values)
+
+
+_BUILT_IN = UnitCosts()

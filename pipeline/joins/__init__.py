@@ -38,6 +38,7 @@ def has_front_stage(name: str) -> bool:
 
 def make(name: str, master: Master, memory: int, options: Options, front_stage: bool = False) -> Join:
     """The join of this name, or a front stage with it behind. Refuses a budget it cannot work in."""
+    options = replace(options, costs=options.costs.of(name))
     if not front_stage:
         return JOINS[name].made(master, memory, options)
     inner = JOINS[name].made(master, split_before(JOINS[name], master, memory, options), options)
@@ -52,6 +53,7 @@ def least_memory(name: str, relation: Relation, options: Options, front_stage: b
 
 def predict(name: str, memory: int, relation: Relation, options: Options, front_stage: bool = False) -> Prediction:
     """What the cost model says of it."""
+    options = replace(options, costs=options.costs.of(name))
     if front_stage:
         return predict_before(JOINS[name], memory, relation, options)
     return replace(JOINS[name].predict(memory, relation, options), algorithm=name)

@@ -17,7 +17,7 @@ from pipeline.joins.frontstage import FrontStage
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import Master
 
-_REVIEW = 8  # times the cache's rows: so many sales show how the stream is distributed
+_REVIEW = 8  # times the cache's rows: so many sales show how the stream is distributed; then twice as many, and so on
 _WORTH_CHANGING = 1.15  # how much faster another split must promise to be
 
 
@@ -85,6 +85,7 @@ class AutoJoin(FrontStage):
         )
         super().__init__(self._behind(inner, costs=costs), memory, max_staleness, absent_staleness, clock)
         self._reviewed = replace(self.statistics)
+        self._patience = 1
 
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
@@ -98,9 +99,17 @@ class AutoJoin(FrontStage):
 
     def _merge(self) -> None:
         super()._merge()
-        if not self._pending() and self._sales_since_review() >= max(_REVIEW * self.cache.capacity, self._stream.batch):
+        if self._review_is_due() and not self._pending():
             self._review()
             self._reviewed = replace(self.statistics)
+            self._patience *= 2
+
+    def _review_is_due(self) -> bool:
+        return self._sales_since_review() >= self._patience * max(_REVIEW * self.cache.capacity, self._stream.batch)
+
+    def _room(self) -> int:
+        # The border moves when nobody waits.
+        return 0 if self._review_is_due() and self._pending() else super()._room()
 
     def _review(self) -> None:
         """Move the border between cache and waiting sales if the stream, as seen by now, makes that worth its price."""
@@ -114,6 +123,7 @@ class AutoJoin(FrontStage):
             # The cached rows go too: to keep them would take both memories at once. One window brings them back.
             self.cache.clear()
             self.inner = self._behind(inner, costs=fetch.costs)
+            self._patience = 1
             self.cache = self._make_cache()
 
     def _observed_exponent(self) -> float:

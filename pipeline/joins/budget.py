@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-OFFER_SHARE = 16  # one part of so many of the memory is for looking at sales that are offered
+OFFER_SHARE = 10  # one part of so many of the memory is for looking at sales that are offered
 LONG_KEYS_SHARE = 64  # and one to know long keys again
 _OVERHEAD = 2_048  # bytes of a join's small parts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import ClassVar
 
 from pipeline.joins.base import Clock, Options
@@ -54,13 +55,14 @@ class CachedMeshJoin(FrontStage):
         absent_staleness: float = 10.0,
         clock: Clock = time.monotonic,
     ) -> None:
-        options = Options(costs=costs or UnitCosts(), stream=stream or Stream())
+        options = Options(costs=(costs or UnitCosts()).of(MeshJoin.name), stream=stream or Stream())
         inner = split_before(MeshJoin, master, memory, options)
         super().__init__(MeshJoin.made(master, inner, options), memory, max_staleness, absent_staleness, clock)
 
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        return predict_before(MeshJoin, memory, relation, options, named=cls.name)
+        behind = replace(options, costs=options.costs.of(MeshJoin.name))
+        return predict_before(MeshJoin, memory, relation, behind, named=cls.name)
 
     @classmethod
     def least(cls, relation: Relation, options: Options) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
 from pipeline.master.port import Master, MasterStatistics
 
 _LEARN = 0.3  # weight of the newest measurement of a unit cost
+_LONGEST_FLOW = 100  # queries, until the ways are compared again
 _WORTH_LEARNING = 1_000  # keys, or rows: fewer tell more about the clock than about the server
 
 
@@ -78,7 +80,9 @@ class Fetch(Join):
         self._directory = self._possible_directory(self.to_split // cost.DIRECTORY_SHARE)
         self._clock = clock
         self._work: Iterator[list[Served]] | None = None
-        self._grows = False  # sales came since the last step
+        self._open = False  # sales may come in while this work goes on
+        self._grows = self._draining = False  # sales came since the last step; no more will come
+        self._asked = np.zeros(parts.h_S, np.bool_)  # slots whose look-up is under way
         self._looked_up = 0.0  # seconds since the join was made
         self._answer_bytes = 0
         self._windows = 0
@@ -86,9 +90,10 @@ class Fetch(Join):
     # For every window of missing sales:
     #   1  wait while more sales come and there is room
     #   2  choose: scan, or pages where many wanted keys lie and look-ups for the others    -> _cheapest
-    #   3  read; match; the sales leave                                                     -> _scan, _page, _look_up
+    #   3  read; match; the sales leave; more may come in during look-ups    -> _scan, _read_pages, _look_up
     #   4  compare what it cost with what was thought                                       -> _learn
     def _iterate(self, drain: bool) -> list[Served]:
+        self._draining = drain
         if self._work is None:
             grows, self._grows = self._grows, False
             if grows and not drain and self._waiting.room:
@@ -96,6 +101,8 @@ class Fetch(Join):
             self._work = self._cheapest()
         served = next(self._work, None)
         if not len(self._waiting):
+            next(self._work, None)  # the last word: it learns what all that cost
+        if served is None or not len(self._waiting):
             self._work = None
             self._windows += 1
         return served or []
@@ -113,24 +120,42 @@ class Fetch(Join):
         elif len(pages) and mixed < by_name:
             self.ways["pages"] += 1
             yield from self._read_pages(pages)
-            yield from self._look_up(self._waiting.index.slots)
+            yield from self._look_up()
         else:
             self.ways["look-ups"] += 1
-            yield from self._look_up(slots)
+            yield from self._look_up()
 
-    def _look_up(self, slots: Slots) -> Iterator[list[Served]]:
-        if not len(slots):
-            return
-        requests = np.array_split(slots, cost.queries(len(slots), self._b, self.connections))
-        began = self._clock()
-        answers = self.master.lookups(self.coder.decode(self._waiting.index.codes[some]) for some in requests)
-        for some, rows in zip(requests, answers, strict=True):
-            sales = self._waiting.with_keys(some)
-            served = self._release(sales, rows)
-            if len(self._waiting) == 0:
-                self._looked_up += self._clock() - began
-                self._learn("overlapped" if len(requests) > 1 else "lookup", len(requests), len(slots), began)
+    def _look_up(self) -> Iterator[list[Served]]:
+        """Ask for the keys, a query after the other over all connections, for as long as new ones come in time."""
+        self._open = True
+        under_way: deque[Slots] = deque()
+        answers = self.master.lookups(self._questions(under_way))
+        took, keys, asked = 0.0, 0, 0
+        while True:
+            began = self._clock()
+            rows = next(answers, None)
+            if rows is None:
+                break
+            some = under_way.popleft()
+            served = self._release(self._waiting.with_keys(some), rows)
+            self._asked[some] = False
+            took, keys, asked = took + self._clock() - began, keys + len(some), asked + 1
             yield served
+        self._open = False
+        self._looked_up += took
+        self._learn("overlapped" if asked > 1 else "lookup", asked, keys, took)
+
+    def _questions(self, under_way: deque[Slots]) -> Iterator[pa.Array]:
+        """Keys that nobody has asked for; while more may come, only as many as make a whole query."""
+        for asked in range(_LONGEST_FLOW):
+            slots = self._waiting.index.slots
+            slots = slots[~self._asked[slots]]
+            if not len(slots) or (asked and len(slots) < self._b and not self._draining):
+                return
+            some = slots[: -(-len(slots) // cost.queries(len(slots), self._b, self.connections))]
+            self._asked[some] = True
+            under_way.append(some)
+            yield self.coder.decode(self._waiting.index.codes[some])
 
     def _scan(self) -> Iterator[list[Served]]:
         began, position, rows_read, reads = self._clock(), None, 0, 0
@@ -139,7 +164,7 @@ class Fetch(Join):
             position, rows_read, reads = scan.position, rows_read + len(scan.rows), reads + 1
             served = self._matched(scan.rows)
             if position is None:
-                self._learn("scan", reads, rows_read, began)
+                self._learn("scan", reads, rows_read, self._clock() - began)
                 self.size = replace(self.size, rows=rows_read)
                 # Every row that was there throughout has been seen: who still waits has none.
                 served += self._release(self._waiting.oldest(len(self._waiting)), scan.rows.slice(0, 0))
@@ -189,12 +214,12 @@ class Fetch(Join):
         worth = wanted * self.costs.overlapped.item > cost.page(self._page_rows, len(self._waiting), self.costs)
         return np.flatnonzero(worth).astype(np.int32), slots[~worth[page_of]]
 
-    def _learn(self, way: str, requests: int, items: int, began: float) -> None:
+    def _learn(self, way: str, requests: int, items: int, took: float) -> None:
         """Move a unit cost towards what this window measured; the first window opens connections and does not count."""
         if items < _WORTH_LEARNING or not self._windows:
             return
         line: Line = getattr(self.costs, way)
-        measured = (self._clock() - began - requests * line.request) / items
+        measured = (took - requests * line.request) / items
         item = (1 - _LEARN) * line.item + _LEARN * max(measured, line.item / 10)
         learned: dict[str, Any] = {way: replace(line, item=item)}
         self.costs = replace(self.costs, **learned)
@@ -206,7 +231,7 @@ class Fetch(Join):
         return len(positions)
 
     def _room(self) -> int:
-        return 0 if self._work is not None else self._waiting.room
+        return self._waiting.room if self._open or self._work is None else 0
 
     def _pending(self) -> int:
         return len(self._waiting)

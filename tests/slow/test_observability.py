@@ -47,7 +47,7 @@ BOARDS = sorted((ROOT / "deploy" / "grafana" / "dashboards").glob("*.json"))
 PREDICTED = "predicted"  # in the name of whatever rests on the cost model
 # Whether joins predict their service rate (DimensionReport.predicted_rate). While none does, what rests on predictions
 # has no data, and that is checked as well; the first join that does makes `test_joins_predict…` ask for True here.
-JOINS_PREDICT = False
+JOINS_PREDICT = True
 INTERVAL = "15s"  # what Grafana would make of $__rate_interval for scrapes every second, and some more
 KEYS = {"product": "product_code", "customer": "customer_number", "store": "store_code"}
 

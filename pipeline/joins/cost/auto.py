@@ -10,14 +10,15 @@ from pipeline.joins.cost import frontstage
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.joins.parts.waiting import WaitingSales
 
-_ANSWERS = 0.35  # most of the memory behind the cache that answers may take; the waiting sales have the rest
+_ANSWERS = 0.4  # most of the memory behind the cache that answers may take; the waiting sales have the rest
+_QUESTION_BYTES = 64  # a key in the text of a query
 DIRECTORY_SHARE = 32  # one part of so many of the memory may know R's pages
 _KEYS_WORTH_A_CONNECTION = 250  # fewer keys are asked for faster in one query than in two
 
 
 @dataclass(frozen=True)
 class Split:
-    """M = h_S * v_S + rows * v_R: the sales in hand, and the rows that may be in flight or in the disk buffer."""
+    """M = h_S * v_S + rows * v_R: the sales in hand, and the rows of one answer or in the disk buffer of a scan."""
 
     h_S: int
     rows: int
@@ -26,11 +27,12 @@ class Split:
 
 
 def split(memory: int, relation: Relation, batch: int, connections: int) -> Split:
-    """One answer is in hand while one more a connection is on its way; a scan may use all of their room."""
-    v_R, in_flight = relation.row_bytes, connections + 1
-    rows = max(in_flight, int(min(_ANSWERS * memory / v_R, batch * in_flight)))
-    h_S = max(1, WaitingSales.capacity_for(memory - rows * v_R, relation.words))
-    return Split(h_S, rows, max(1, rows // in_flight), in_flight * v_R + WaitingSales.bytes_for(1, relation.words))
+    """One answer is in hand; of those on their way only the questions are here, for the rest waits in the sockets."""
+    per_key = relation.row_bytes + connections * _QUESTION_BYTES
+    b = max(1, min(batch, int(_ANSWERS * memory / per_key)))
+    h_S = max(1, WaitingSales.capacity_for(memory - b * per_key, relation.words))
+    rows = max(1, int(b * per_key / relation.row_bytes))
+    return Split(h_S, rows, b, per_key + WaitingSales.bytes_for(1, relation.words))
 
 
 def fetching(memory: int) -> int:
@@ -51,7 +53,7 @@ def look_ups(keys: float, b: int, connections: int, costs: UnitCosts) -> float:
     """Seconds to ask for so many keys by name, over all connections."""
     number = queries(keys, b, connections)
     line = costs.overlapped if number > 1 else costs.lookup
-    return number * (line.request + costs.loop / 2) + line.item * keys
+    return number * (line.request + costs.loop) + line.item * keys
 
 
 def scan(rows: float, chunk: int, sales: float, costs: UnitCosts) -> float:

@@ -27,7 +27,9 @@ def predict(
     p_N = stream.over(relation).share(h_R) * (1 - stream.absent)
     window = max(1, round(stream.batch * (1 - p_N)))
     inner = behind(inner_memory, replace(stream, batch=window, beyond=stream.beyond + h_R))
-    time = costs.c_S + costs.c_F + p_N * costs.c_O + (1 - p_N) / inner.mu
+    # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came back.
+    stages = (1 - p_N) / inner.mu * (1 + inner.queries * costs.loop)
+    time = costs.c_S + costs.c_F + p_N * costs.c_O + stages
     slower = (1 - p_N) / inner.mu / time  # share of the time that the join behind has
     return Prediction(
         algorithm=f"front stage + {inner.algorithm}",

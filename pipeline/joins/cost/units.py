@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -33,12 +33,12 @@ class UnitCosts:
     """Seconds, on one worker. The defaults are those of a laptop-sized machine with the database beside it;
     `millrace calibrate` measures the user's own."""
 
-    lookup: Line = Line(1.0e-4, 5.0e-6)  # c_IO of n keys by name, a query after the other
-    overlapped: Line = Line(0.5e-4, 4.0e-6)  # the same in the steady flow of several connections
-    page: Line = Line(2.0e-4, 1.5e-6)  # c_IO of a page of d rows by the index
-    scan: Line = Line(2.0e-3, 0.6e-6)  # c_IO of b rows of a cyclic scan
+    lookup: Line = Line(5.0e-4, 5.0e-6)  # c_IO of n keys by name, a query after the other
+    overlapped: Line = Line(5.0e-4, 2.8e-6)  # the same in the steady flow of several connections
+    page: Line = Line(8.0e-4, 1.0e-6)  # c_IO of a page of d rows by the index
+    scan: Line = Line(8.0e-4, 0.5e-6)  # c_IO of b rows of a cyclic scan
     borders: float = 0.3e-6  # a row of R, when the first keys of its pages are read
-    loop: float = 4.0e-4  # one iteration of a join's outer loop, whatever it does: the calls of array operations
+    loop: float = 8.0e-4  # one iteration of a join's outer loop, whatever it does: the calls of array operations
     c_F: float = 1.0e-7  # probing the front stage's cache with a sale
     c_S: float = 0.5e-7  # reading a sale from the stream: its key's code
     c_A: float = 2.0e-7  # adding a sale to H and Q
@@ -46,6 +46,11 @@ class UnitCosts:
     c_H: float = 1.0e-7  # probing H with a row, the row's code included
     c_W: float = 3.0e-9  # passing over one waiting sale when a match is made
     c_O: float = 1.0e-7  # a result
+    loops: tuple[tuple[str, float], ...] = ()  # `loop` of single joins, where it was measured
+
+    def of(self, join: str) -> UnitCosts:
+        """These costs with the `loop` of this join."""
+        return replace(self, loop=dict(self.loops).get(join, self.loop))
 
 
 @dataclass(frozen=True)

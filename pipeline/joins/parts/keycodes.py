@@ -12,7 +12,7 @@ import pyarrow as pa
 Codes = npt.NDArray[np.uint64]  # one row a key
 
 _WORD = 8  # bytes
-_LEAST_WORDS, _MOST_WORDS = 3, 8  # for texts: exact up to 23 bytes at least, up to 63 at most
+_LEAST_WORDS, _MOST_WORDS = 2, 8  # for texts: exact up to 15 bytes at least, up to 63 at most; a digest has 120 bits
 LONG_KEY_BYTES = 240  # what it takes to know a long key again
 _DIGEST = 0xFF  # in the last byte, where an exact code has the key's length
 _MASKS = np.array([(1 << (8 * kept)) - 1 for kept in range(_WORD + 1)], np.uint64)
@@ -34,7 +34,7 @@ class KeyCoder:
         >>> coder = KeyCoder(pa.binary(), longest=9)
         >>> codes = coder.encode(pa.array([b"ale", b"ale\\0", b"ale", b"a" * 99], pa.binary()))
         >>> codes.shape, [same(codes, codes[[0]])[row].item() for row in range(4)]
-        ((4, 3), [True, False, True, False])
+        ((4, 2), [True, False, True, False])
         >>> coder.decode(codes[:2]).to_pylist(), coder.decode(codes[3:])[0].as_py() == b"a" * 99
         ([b'ale', b'ale\\x00'], True)
     """
