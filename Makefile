@@ -23,6 +23,7 @@ test-mysql: setup ## the tests marked mysql, on a real MySQL server
 
 bench: setup ## the benchmarks; raw results go to tests/benchmarks/results
 	$(VENV)/python tests/benchmarks/end_to_end.py
+	for part in operators grid latency pool; do $(VENV)/python tests/benchmarks/joins.py $$part; done
 
 lint: setup ## format, rules, types, and who may import whom
 	$(VENV)/ruff format --check .

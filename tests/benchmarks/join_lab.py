@@ -98,14 +98,16 @@ class Measured:
         return self.sales / self.seconds
 
 
-def measure(join: Join, keys: pa.Array, warm_up: float, seconds: float, bounded: bool = False) -> Measured:
-    """The service rate: sales served a second of join time, after a time to warm up.
+def measure(
+    join: Join, keys: pa.Array, warm_up: float, seconds: float, bounded: bool = False, most: float = 60.0
+) -> Measured:
+    """The service rate: sales served a second of join time, after a time to warm up: until who waited first is gone.
 
     `bounded`: in windows of OFFER sales after which nothing is pending, as the job does; else an endless stream.
     """
     stream = _Stream(join, keys, bounded)
     started = time.perf_counter()
-    stream.run(lambda: time.perf_counter() - started >= warm_up and stream.turned)
+    stream.run(lambda: (took := time.perf_counter() - started) >= most or (took >= warm_up and stream.turned))
     warmed = time.perf_counter() - started
     reads = {kind: dict(vars(count)) for kind, count in join.master.reads.by_kind.items()}
     served, hits, began = stream.served, join.statistics.hits, time.perf_counter()

@@ -1,0 +1,217 @@
+"""Every join on a real server, measured and predicted: joins.py [grid | latency | pool | operators] [seconds a cell].
+
+Workload: the product table of R rows, sales by Zipf's law with the wanted rows scattered over the table, an endless
+stream (the papers' steady state), one worker. Memory is a share of the table's size on the server (DATA_LENGTH). The
+unit costs are calibrated in the same run, before anything else. `grid` crosses skew, memory and R; `latency` puts the
+server 1 ms and 5 ms away; `pool` gives it a buffer pool of 2 % of R; `operators` has no server: the front stage with
+all hits, and MESHJOIN's probe. Compare cells of one run with each other.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import join_lab
+from join_lab import RESULTS, LabDatabase, delayed, host, master, measure, sales, server
+
+from pipeline import joins
+from pipeline.calibrate import calibrate
+from pipeline.errors import BudgetTooSmall
+from pipeline.generate.keys import product_codes
+from pipeline.generate.zipf import Zipf
+from pipeline.joins import JOINS
+from pipeline.joins.base import Options
+from pipeline.joins.cost.units import Stream, UnitCosts
+from pipeline.joins.frontstage import FrontStage
+from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins.parts.keycodes import KeyCoder
+from pipeline.joins.parts.waiting import WaitingSales
+from pipeline.master.memory import MemoryMaster
+
+SKEWS, SHARES, ROWS = (0.0, 0.5, 1.0), (0.001, 0.01, 0.1), (20_000, 200_000, 2_000_000)
+PER_TUPLE = "inlj, a tuple at a time"
+VARIANTS = (*JOINS, PER_TUPLE)
+ENDLESS = 1 << 40
+_WARM_UP = 6.0  # seconds at most
+
+
+@dataclass
+class Cell:
+    """One measurement."""
+
+    rows: int
+    share: float
+    skew: float
+    join: str
+    memory: int
+    rate: float | None = None  # sales a second; None: refused
+    predicted: float | None = None
+    hits: float = 0.0
+    queries: int = 0
+    rows_read: int = 0
+    refused: str = ""
+
+
+def cell(database: LabDatabase, rows: int, share: float, skew: float, join: str, keys: object, costs: UnitCosts,
+         seconds: float, port: int | None = None) -> Cell:  # fmt: skip
+    memory = int(table_bytes(database, rows) * share)
+    found = Cell(rows, share, skew, join, memory)
+    name, batch = ("inlj", 1) if join == PER_TUPLE else (join, 2_000)
+    options = Options(batch=batch, costs=costs, stream=Stream(e=skew, batch=ENDLESS))
+    # The join is told nothing of the skew; only the prediction knows it.
+    told = Options(batch=batch, costs=costs)
+    reads = master(database, rows, port)
+    try:
+        made = joins.make(name, reads, memory, told)
+        measured = measure(made, keys, min(2.0, _WARM_UP), seconds, most=_WARM_UP)
+        found.rate, found.hits = measured.rate, measured.hits / max(1, measured.sales)
+        found.queries = int(sum(count["queries"] for count in measured.reads.values()))
+        found.rows_read = int(sum(count["rows"] for count in measured.reads.values()))
+        found.predicted = joins.predict(name, memory, made.relation, options).mu
+    except BudgetTooSmall as error:
+        found.refused = str(error)
+    finally:
+        reads.close()
+    told_rate = f"{found.rate:,.0f} sales/s, predicted {found.predicted:,.0f}" if found.rate else "refused"
+    print(f"R {rows:>9,}  memory {share:6.1%}  skew {skew}  {join:<24}{told_rate}", flush=True)
+    return found
+
+
+def table_bytes(database: LabDatabase, rows: int) -> int:
+    with database.connect("owner", f"r{rows}") as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DATA_LENGTH FROM information_schema.TABLES "
+            "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'product'"
+        )
+        return int(cursor.fetchone()[0])
+
+
+def grid(seconds: float) -> dict[str, object]:
+    cells = []
+    with server(list(ROWS)) as database:
+        costs = {}
+        for rows in ROWS:
+            reads = master(database, rows)
+            costs[rows] = calibrate(reads, lambda line: print(f"  {line}", flush=True))
+            reads.close()
+        for rows in ROWS:
+            for skew in SKEWS:
+                keys = sales(rows, skew)
+                for share in SHARES:
+                    for join in VARIANTS:
+                        cells.append(cell(database, rows, share, skew, join, keys, costs[rows], seconds))
+    return {"costs": {rows: asdict(measured) for rows, measured in costs.items()}, "cells": [asdict(c) for c in cells]}
+
+
+def latency(seconds: float) -> dict[str, object]:
+    rows, share, found = ROWS[-1], 0.01, []
+    with server([rows]) as database:
+        keys = sales(rows, 1.0)
+        for round_trip in (0.0, 0.001, 0.005):
+            with delayed(database.port, round_trip) as port:
+                reads = master(database, rows, port if round_trip else None)
+                costs = calibrate(reads)
+                reads.close()
+                for join in ("auto", "inlj", PER_TUPLE):
+                    at = port if round_trip else None
+                    one = cell(database, rows, share, 1.0, join, keys, costs, seconds, at)
+                    found.append({"round_trip": round_trip, **asdict(one)})
+    return {"cells": found}
+
+
+def pool(seconds: float) -> dict[str, object]:
+    rows, found = ROWS[-1], []
+    size = max(5 << 20, int(2_000_000 * 100 * 0.02))
+    options = (
+        f"--innodb-buffer-pool-size={size}",
+        "--innodb-buffer-pool-chunk-size=1048576",
+        "--innodb-flush-method=O_DIRECT",
+    )
+    for given in ((), options):
+        with server([rows], *given) as database:
+            reads = master(database, rows)
+            costs = calibrate(reads)
+            reads.close()
+            for skew in (0.0, 1.0):
+                keys = sales(rows, skew)
+                for join in ("auto", "inlj", "r-meshjoin", "hybridjoin"):
+                    one = cell(database, rows, 0.1, skew, join, keys, costs, seconds)
+                    found.append({"buffer_pool": "2 % of R" if given else "all of R", **asdict(one)})
+    return {"cells": found}
+
+
+def operators(seconds: float) -> dict[str, object]:
+    """On one core, without I/O: sales a second of the front stage when all hit, rows a second of MESHJOIN's probe."""
+    random, found = np.random.default_rng(1), {}
+    for kind, keys in (
+        ("int64", pa.array(np.arange(20_000))),
+        ("binary", product_codes(np.arange(20_000)).cast(pa.binary())),
+    ):
+        rows = pa.table({"key": keys, "surrogate_key": np.arange(20_000), "updated_at": pa.nulls(20_000, pa.int64())})
+        join = FrontStage(IndexNestedLoopJoin(MemoryMaster(rows), 4 << 20), 16 << 20)
+        sold = keys.take(pa.array(Zipf(20_000, 1.0).draw(random.random(1_000_000))))
+        found[f"front stage, {kind}: sales/s"] = measure(join, sold, 3.0, seconds).rate
+        coder = KeyCoder(keys.type, 10)
+        for h in (20_000, 200_000):
+            waiting = WaitingSales(h, coder.words)
+            other = keys if kind == "int64" else None
+            strangers = pa.array(np.arange(h) + 10**7) if other is not None else product_codes(np.arange(h) + 10**6)
+            waiting.admit(np.arange(h), coder.encode(strangers.cast(keys.type)))
+            took = []
+            for first in range(0, 20_000, 10_000):
+                page = keys.slice(first, 10_000)
+                for _ in range(10):
+                    began = time.perf_counter()
+                    waiting.match(coder.encode(page, remember=False))
+                    took.append(time.perf_counter() - began)
+            found[f"probe, {kind}, {h:,} waiting: rows/s"] = 10_000 / statistics.median(took)
+    for name, rate in found.items():
+        print(f"{name:<45}{rate:,.0f}")
+    return {"rates": found}
+
+
+def plot(cells: list[dict[str, object]], file: Path) -> None:
+    """Measured against predicted, and the rates over the grid."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(3, 3, figsize=(15, 11), sharey=True)
+    for row, rows in enumerate(ROWS):
+        for column, skew in enumerate(SKEWS):
+            axis = axes[row][column]
+            for number, join in enumerate(VARIANTS):
+                at = [c for c in cells if c["rows"] == rows and c["skew"] == skew and c["join"] == join and c["rate"]]
+                axis.plot([c["share"] for c in at], [c["rate"] for c in at], "o-", color=f"C{number}", label=join)
+                axis.plot([c["share"] for c in at], [c["predicted"] for c in at], "x:", color=f"C{number}", alpha=0.6)
+            axis.set(xscale="log", yscale="log", title=f"R = {rows:,}, skew {skew}", xlabel="memory, share of R")
+            axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("sales a second (x: predicted)")
+    axes[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(file, dpi=70)
+
+
+def main() -> None:
+    what = sys.argv[1] if len(sys.argv) > 1 else "grid"
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 2.0
+    result = {"host": host(), "seconds": seconds, "offer": join_lab.OFFER}
+    result |= {"grid": grid, "latency": latency, "pool": pool, "operators": operators}[what](seconds)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"joins_{what}.json").write_text(json.dumps(result, indent=1) + "\n")
+    if what == "grid":
+        plot(result["cells"], RESULTS / "joins_grid.png")
+
+
+if __name__ == "__main__":
+    main()
