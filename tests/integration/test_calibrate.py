@@ -23,6 +23,7 @@ def assignments(seeded, tmp_path) -> list[str]:
     return [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
 
 
+@pytest.mark.slow
 def test_calibrate_measures_each_dimension_and_explain_goes_by_it(assignments, tmp_path):
     before = CliRunner().invoke(app, ["explain", *assignments])
     assert before.exit_code == 0, before.output

@@ -58,7 +58,8 @@ def test_a_partition_is_read_when_its_slot_has_reached_the_threshold_and_not_bef
 
 def test_when_the_waiting_area_is_full_the_fullest_slot_is_read(many_pages):
     h_S, threshold = many_pages.parts.h_S, many_pages.parts.threshold
-    page_of_sale = np.arange(10 * h_S) % (2 * h_S // threshold + 1)
+    page_of_sale = np.arange(10 * h_S) % min(many_pages.parts.k, 2 * h_S // threshold + 1)
+    assert h_S // page_of_sale.max() < threshold
     page_of_sale[-2:] = 1
     keys = pa.array(2 * many_pages.parts.d * page_of_sale)
     taken = many_pages.offer(np.arange(h_S), keys.slice(0, h_S))
