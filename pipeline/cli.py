@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -166,11 +167,13 @@ def explain(
     from pipeline import settings
     from pipeline.master.mysql import MySqlMaster
     from pipeline.plan import resolve
+    from pipeline.settings_loader import Seconds
 
     plan = resolve(settings.load(config, set_ or ()))
     print(explaining.explain(plan), end="")
+    at_once = replace(plan.settings.master, retry_for=Seconds(0))  # somebody is looking at the screen
     for name, contract in plan.dimensions.items() if not offline else ():
-        master = MySqlMaster(plan.settings.master, contract)
+        master = MySqlMaster(at_once, contract)
         try:
             print(f"\n{explaining.compare(plan, name, master, rate)}", end="")
         finally:

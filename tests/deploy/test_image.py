@@ -101,7 +101,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 def test_the_image_has_every_jar_of_the_lock_under_the_name_the_manifests_use(image: Image) -> None:
     for manifest in (ROOT / "deploy" / "k8s").glob("*-operator.yaml"):
-        named = re.findall(r"local:///opt/millrace/(jars/[^\s,]+)", manifest.read_text())
+        named = re.findall(r"local:///opt/millrace/(jars/[^\s,\"]+)", manifest.read_text())
         assert named
         assert all((image.millrace / jar).is_file() for jar in named)
 

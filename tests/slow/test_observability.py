@@ -44,10 +44,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 BOARDS = sorted((ROOT / "deploy" / "grafana" / "dashboards").glob("*.json"))
-PREDICTED = "predicted"  # in the name of whatever rests on the cost model
-# Whether joins predict their service rate (DimensionReport.predicted_rate). While none does, what rests on predictions
-# has no data, and that is checked as well; the first join that does makes `test_joins_predict…` ask for True here.
-JOINS_PREDICT = True
 INTERVAL = "15s"  # what Grafana would make of $__rate_interval for scrapes every second, and some more
 KEYS = {"product": "product_code", "customer": "customer_number", "store": "store_code"}
 
@@ -58,7 +54,7 @@ def observed(
 ) -> Iterator[Observed]:
     folder = tmp_path_factory.mktemp("observed")
     stack.kafka.create_topic(TOPIC, partitions=2)
-    plain = {f"dimensions.{name}.front_stage": "false" for name in KEYS}
+    plain = {f"dimensions.{name}.algorithm": "inlj" for name in KEYS}
     jobs = [make_job(folder / "front-stage", seeded), make_job(folder / "plain", seeded, **plain)]
     try:
         with pytest.MonkeyPatch.context() as environment:
@@ -81,16 +77,11 @@ def observed(
                 job.kill()
 
 
-def without_data(queries: list[str]) -> list[str]:
-    """Those of which no data are expected."""
-    return [query for query in queries if PREDICTED in query and not JOINS_PREDICT]
-
-
 @pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
 def test_every_query_of_every_panel_returns_numbers(observed: Observed, file: Path) -> None:
     panels = dashboards.read(file).panels
     queries = [dashboards.resolved(query, INTERVAL) for panel in panels for _, query in panel.queries]
-    assert observed.empty_ones(queries) == without_data(queries)
+    assert observed.empty_ones(queries) == []
 
 
 def test_every_recording_rule_and_alert_looks_at_numbers(observed: Observed) -> None:
@@ -98,12 +89,12 @@ def test_every_recording_rule_and_alert_looks_at_numbers(observed: Observed) -> 
     assert not [rule for rule in rules if rule["health"] != "ok"]
     # With `bool` a comparison answers 0 or 1 instead of nothing, so an alert that does not fire shows what it sees.
     queries = [re.sub(r" (>|<|==) ", r" \1 bool ", rule["query"]) for rule in rules]
-    assert observed.empty_ones(queries) == without_data(queries)
+    assert observed.empty_ones(queries) == []
 
 
-def test_joins_predict_their_service_rate_or_are_known_not_to(observed: Observed) -> None:
+def test_every_join_predicts_its_service_rate(observed: Observed) -> None:
     predicted = observed.by("millrace_predicted_service_rate", "instance", "dimension")
-    assert len(predicted) == (len(observed.jobs) * len(KEYS) if JOINS_PREDICT else 0)
+    assert len(predicted) == len(observed.jobs) * len(KEYS)
 
 
 def test_the_backlog_is_known_before_the_first_commit(observed: Observed) -> None:
