@@ -50,8 +50,8 @@ CASES = (
     Case("clean, 250 000 a batch", "clean", 250_000, 3, {}),
     Case("2 % malformed, 250 000 a batch", "malformed", 250_000, 3, {}),
     Case("clean, 20 000 a batch", "small", 20_000, 5, {}),
-    Case("clean, 250 000 a batch, no front stage", "clean", 250_000, 3, {
-        f"dimensions.{d}.front_stage": "false" for d in ("product", "customer", "store")}),
+    Case("clean, 250 000 a batch, inlj", "clean", 250_000, 3, {
+        f"dimensions.{d}.algorithm": "inlj" for d in ("product", "customer", "store")}),
     Case("clean, 250 000 a batch, spark writer", "clean", 250_000, 3, {"warehouse.writer": "spark"}),
 )  # fmt: skip
 TOPICS = {"clean": (2_500_000, 0.0), "malformed": (2_500_000, 0.02), "small": (500_000, 0.0)}
