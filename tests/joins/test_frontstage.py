@@ -5,6 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.joins import JOINS, has_front_stage, make
+from pipeline.joins.base import Options
 from pipeline.joins.frontstage import FrontStage
 from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.master.memory import MemoryMaster
@@ -13,6 +15,7 @@ from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import master_table, thousands
 
 STALENESS, ABSENT_STALENESS = 300.0, 10.0
+KEEP_ROWS = [name for name in JOINS if "max_staleness" in JOINS[name].takes and not has_front_stage(name)]
 
 
 def cached(master: MemoryMaster, memory: int = 1 << 20, clock: FakeClock | None = None) -> FrontStage:
@@ -91,3 +94,14 @@ def test_a_flood_of_one_unknown_key_asks_the_master_once(master):
     for _ in range(20):
         drive(join, pa.array([77] * 100))
     assert master.asked == [[77]]
+
+
+@pytest.mark.parametrize("name", KEEP_ROWS)
+def test_a_row_kept_by_the_join_behind_and_then_by_the_cache_is_never_too_old(name, monkeypatch):
+    _, master = thousands(rows=500, sales=0, skew=0.0)
+    given = []
+    made = JOINS[name].made
+    monkeypatch.setattr(JOINS[name], "made", lambda *arguments: (given.append(arguments[-1]), made(*arguments))[1])
+    join = make(name, master, 4 << 20, Options(max_staleness=STALENESS), front_stage=True)
+    assert isinstance(join, FrontStage)
+    assert given[0].max_staleness + join._life[True] <= STALENESS
