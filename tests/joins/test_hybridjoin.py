@@ -200,15 +200,3 @@ def test_no_other_page_size_that_fits_is_predicted_to_be_faster(resident, memory
             if h_S:
                 other = cost.rate(cost.Split(d, h_S, l), relation, stream, costs)
                 assert other <= best * 1.05, (d, l, h_S, chosen)
-
-
-@pytest.mark.parametrize("resident", [False, True])
-def test_the_least_memory_for_a_rate_reaches_it_and_a_tenth_less_does_not(resident):
-    _, master = busy(0.0, sales=0, rows=20_000)
-    relation, stream, costs = HybridJoin(master, 1 << 20).relation, Stream(), UnitCosts()
-    wanted = cost.predict(600_000, relation, stream, costs, resident).mu
-    least = cost.least_memory(wanted, relation, stream, costs, resident)
-    assert least is not None
-    assert cost.predict(least, relation, stream, costs, resident).mu >= wanted
-    assert cost.predict(int(least * 0.85), relation, stream, costs, resident).mu < wanted
-    assert cost.least_memory(10**9, relation, stream, costs, resident) is None

@@ -5,9 +5,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.joins.base import Options
-from pipeline.joins.budget import to_split
-from pipeline.joins.cost import partitioned as cost
-from pipeline.joins.cost.units import Stream, UnitCosts
+from pipeline.joins.cost.units import Stream
 from pipeline.joins.partitioned import PartitionedJoin
 from pipeline.joins.ssij import SemiStreamingIndexJoin
 from pipeline.master.memory import MemoryMaster
@@ -145,15 +143,3 @@ def test_the_model_foretells_queries_and_rows_within_20_percent(kind, memory, sk
     assert foretold.queries / foretold.mu * WINDOW == pytest.approx(queries, rel=0.2)
     assert foretold.rows / foretold.mu * WINDOW == pytest.approx(rows, rel=0.2)
     assert sum(foretold.split.values()) <= memory
-
-
-@pytest.mark.parametrize("algorithm", ["partitioned", "ssij"])
-def test_the_least_memory_for_a_rate_reaches_it_and_half_of_it_does_not(algorithm):
-    _, master = thousands(20_000, 0, 0.0)
-    join, stream, costs = PartitionedJoin(master, 1 << 20), Stream(), UnitCosts()
-    model = {"partitioned": cost.predict_partitioned, "ssij": cost.predict_ssij}[algorithm]
-    wanted = model(to_split(1 << 20), join.relation, stream, costs).mu
-    least = cost.least_memory(wanted, algorithm, join.relation, stream, costs)
-    assert model(least, join.relation, stream, costs).mu >= wanted
-    assert model(least // 2, join.relation, stream, costs).mu < wanted
-    assert cost.least_memory(1e12, algorithm, join.relation, stream, costs) is None

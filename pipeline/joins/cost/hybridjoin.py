@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -162,15 +161,6 @@ def predict(
         queries=reads,
         rows=reads * min(parts.d, relation.R_t),
     )
-
-
-def least_memory(mu: float, relation: Relation, stream: Stream, costs: UnitCosts, resident: bool = False) -> int | None:
-    """The least memory that reaches a service rate, or nothing if none does."""
-    enough = resident_bytes(relation.R_t, 1, relation) + page_bytes(relation.R_t, relation)
-    most = enough + sale_bytes(stream.batch, relation) + least_bytes(relation)
-    sizes = np.geomspace(least_bytes(relation), most, 200).tolist()
-    at = bisect_left(sizes, mu, key=lambda size: predict(size, relation, stream, costs, resident).mu)
-    return None if at == len(sizes) else math.ceil(sizes[at])
 
 
 def _rate(parts: Split, window: Load, costs: UnitCosts) -> float:

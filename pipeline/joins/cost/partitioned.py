@@ -206,11 +206,3 @@ def _at_most(most: int, mean: float) -> float:
 def few_keys(costs: UnitCosts) -> int:
     """Keys that may be named in a page's query: more of them cost more than a query of their own."""
     return max(1, int(costs.lookup.request / costs.lookup.item))
-
-
-def least_memory(mu: float, algorithm: str, relation: Relation, stream: Stream, costs: UnitCosts) -> int | None:
-    """The least memory with which the join serves `mu` sales a second; None if no memory does."""
-    predict = predict_ssij if algorithm == "ssij" else predict_partitioned
-    # One after the other, for the rate does not grow everywhere: a larger memory may be split in another way.
-    sizes = grid(least(relation, algorithm == "ssij"), 8 * relation.R_t * relation.row_bytes + (1 << 26), 40)
-    return next((memory for memory in sizes if predict(memory, relation, stream, costs).mu >= mu), None)
