@@ -42,7 +42,7 @@ def metrics(job: Job) -> str:
 
 
 @pytest.mark.mysql
-@pytest.mark.parametrize("writer", ["arrow", "spark"])
+@pytest.mark.parametrize("writer", ["arrow", pytest.param("spark", marks=pytest.mark.slow)])
 def test_both_writers_bring_every_sale_to_the_warehouse_once(
     writer: str, tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled
 ) -> None:
@@ -53,6 +53,7 @@ def test_both_writers_bring_every_sale_to_the_warehouse_once(
     reconciled(job, sent)
 
 
+@pytest.mark.slow
 def test_spark_submit_runs_the_same_job(
     tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +71,7 @@ def test_spark_submit_runs_the_same_job(
     reconciled(job, sent)
 
 
+@pytest.mark.slow
 def test_a_replayed_batch_is_finished_from_its_commit_and_not_written_again(
     tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_replayed_batch_is_finished_from_its_commit_and_not_written_again(
     reconciled(job, sent)
 
 
+@pytest.mark.slow
 def test_sales_of_a_partition_added_while_the_job_runs_arrive(
     tmp_path: Path, stack, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled
 ) -> None:
@@ -114,6 +117,7 @@ def test_a_worker_stays_within_the_memory_the_settings_allow(
         assert 50 << 20 < float(peak[1]) <= limit
 
 
+@pytest.mark.slow
 def test_a_lost_checkpoint_is_refused_with_the_way_out(
     tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str
 ) -> None:
@@ -148,6 +152,7 @@ def test_what_cannot_work_is_refused_before_the_first_batch(
     assert "hunter" not in last_line
 
 
+@pytest.mark.slow
 def test_a_new_dimension_and_a_new_topic_are_configuration_and_a_contract_file(
     tmp_path: Path, stack, seeded: StackInfo, seeded_sizes: Sizes, topic: str
 ) -> None:
