@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.calibrate_joins import own_loops
+from pipeline.calibrate_joins import in_flow, own_steps
 from pipeline.joins.base import matched_rows
 from pipeline.joins.cost.units import Line, UnitCosts
 from pipeline.joins.inlj import IndexNestedLoopJoin
@@ -25,6 +24,7 @@ from pipeline.master.port import Master
 _SAMPLE = 40_000  # keys, spread evenly over R
 _SECONDS = 0.4  # at least so long is each kind of read tried
 _TRIALS = 5
+_FEW_KEYS, _MANY_KEYS = 250, 2_000  # of a look-up
 _BLOCK = 8_192  # sales, as they are offered
 _CACHES = 64 << 20  # bytes, more than a processor keeps
 
@@ -39,35 +39,34 @@ class Sample:
     rows: int  # of R
 
 
-def calibrate(master: Master, say: Say = lambda line: None) -> UnitCosts:
-    """Measure every unit cost on this master, with the connections its settings allow. Takes some ten seconds.
+def calibrate(master: Master, connections: int = 2, say: Say = lambda line: None) -> UnitCosts:
+    """Measure every unit cost on this master. Takes some ten seconds.
 
     Where R has no index on the key, the costs of look-ups and pages stay the built-in ones: nothing can use them.
     """
-    costs = UnitCosts()
     rows = master.statistics().rows
     say(f"{rows:,} rows")
-    costs = replace(costs, scan=_scan(master))
+    costs = replace(UnitCosts(), scan=_scan(master))
     say(f"scan: {_told(costs.scan)}")
-    if master.indexed:
-        started = time.perf_counter()
-        firsts = master.borders(max(1, rows // _SAMPLE))
-        costs = replace(costs, borders=(time.perf_counter() - started) / max(1, rows))
-        order = np.random.default_rng(0).permutation(len(firsts))
-        sample = Sample(firsts.take(pa.array(order)), rows)
-        costs = replace(costs, lookup=_look_up(master, sample))
-        say(f"look-up: {_told(costs.lookup)}")
-        costs = replace(costs, overlapped=_overlapped(master, sample))
-        say(f"look-ups, overlapped: {_told(costs.overlapped)}")
-        costs = replace(costs, page=_page(master, sample))
-        say(f"page: {_told(costs.page)}")
-    steps = _steps(master)
+    steps: dict[str, Any] = _steps(master)
     say("own steps: " + ", ".join(f"{name} {seconds * 1e9:.0f} ns" for name, seconds in steps.items()))
-    measured: dict[str, Any] = dict(steps)
-    costs = replace(costs, **measured)
-    loops = own_loops(master, costs)
-    say("an iteration: " + ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in loops.items()))
-    return replace(costs, loops=tuple(loops.items()))
+    costs = own_steps(master, replace(costs, **steps))
+    iterations = ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in costs.loops)
+    say(f"a key asked for: {costs.c_K * 1e9:.0f} ns; an iteration: {iterations or 'not measured'}")
+    if not master.indexed:
+        return costs
+    started = time.perf_counter()
+    firsts = master.borders(max(1, rows // _SAMPLE))
+    costs = replace(costs, borders=(time.perf_counter() - started) / max(1, rows))
+    order = np.random.default_rng(0).permutation(len(firsts))
+    sample = Sample(firsts.take(pa.array(order)), rows)
+    costs = replace(costs, lookup=_look_up(master, sample))
+    say(f"look-up: {_told(costs.lookup)}")
+    costs = replace(costs, overlapped=_overlapped(master, sample, costs, connections))
+    say(f"look-ups in auto's flow: {_told(costs.overlapped)}")
+    costs = replace(costs, page=_page(master, sample))
+    say(f"page: {_told(costs.page)}")
+    return costs
 
 
 def _scan(master: Master) -> Line:
@@ -91,20 +90,15 @@ def _look_up(master: Master, sample: Sample) -> Line:
             master.lookup(some)
             yield time.perf_counter() - started
 
-    return _line(reads, 1, 2_000)
+    return _line(reads, 1, _MANY_KEYS)
 
 
-def _overlapped(master: Master, sample: Sample) -> Line:
-    def reads(keys: int) -> Iterator[float]:
-        pieces = _pieces(sample, keys)
-        while True:
-            flow = list(islice(pieces, 12))
-            started = time.perf_counter()
-            for _ in master.lookups(flow):
-                pass
-            yield (time.perf_counter() - started) / len(flow)
-
-    return _line(reads, 100, 2_000)
+def _overlapped(master: Master, sample: Sample, costs: UnitCosts, connections: int) -> Line:
+    """As auto's fetching stage asks; on a table too small for a flow, as one look-up after the other."""
+    if len(sample.keys) < 2 * _MANY_KEYS or not master.unique:
+        return Line(costs.lookup.request + costs.loop, costs.lookup.item + costs.c_K)
+    points = [in_flow(master, sample.keys, batch, costs, connections) for batch in (_FEW_KEYS, _MANY_KEYS)]
+    return _through(*points[0], *points[1])
 
 
 def _page(master: Master, sample: Sample) -> Line:
@@ -121,14 +115,17 @@ def _page(master: Master, sample: Sample) -> Line:
             master.page(firsts[page], until, 2 * rows, borders.slice(page, 1))
             yield time.perf_counter() - started
 
-    few, many = max(1, min(50, sample.rows // 4)), max(2, min(2_000, sample.rows // 2))
+    few, many = max(1, min(50, sample.rows // 4)), max(2, min(8_000, sample.rows // 2))
     return _line(reads, few, many)
 
 
 def _line(reads: Callable[[int], Iterator[float]], few: int, many: int) -> Line:
     """The straight line through the median times of small and of large requests."""
-    small, large = _typical(reads(few)), _typical(reads(many))
-    item = max((large - small) / (many - few), 1e-9)
+    return _through(few, _typical(reads(few)), many, _typical(reads(many)))
+
+
+def _through(few: float, small: float, many: float, large: float) -> Line:
+    item = max((large - small) / max(1.0, many - few), 1e-9)
     return Line(max(small - few * item, 1e-6), item)
 
 

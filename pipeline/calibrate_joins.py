@@ -3,51 +3,91 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline import joins
+from pipeline.joins import JOINS
 from pipeline.joins.base import Join, Options
-from pipeline.joins.cost.units import Stream, UnitCosts
+from pipeline.joins.cost.units import Line, Stream, UnitCosts
+from pipeline.joins.fetch import Fetch
+from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.master.memory import MemoryMaster
-from pipeline.master.port import Master, Scan
+from pipeline.master.port import Master, Reads, Scan
 
 _ROWS = 20_000
 _MEMORY = 1 << 20
 _SECONDS = 0.5
 _OFFER = 8_192
 _SKEW = 0.5
+_FLOW_MEMORY = 4 << 20
+_NEVER = Line(1.0, 1.0)  # seconds: auto takes another way
 
 
-def own_loops(master: Master, costs: UnitCosts) -> dict[str, float]:
-    """By join: the seconds of an iteration that its counted steps do not explain."""
+@dataclass(frozen=True)
+class Beside:
+    """What an iteration takes that its counted steps do not explain."""
+
+    seconds: float
+    keys: float  # asked for in it
+
+
+def own_steps(master: Master, costs: UnitCosts) -> UnitCosts:
+    """These costs, with `loops` and c_K as the joins themselves take them."""
     rows = master.scan(None, _ROWS).rows
     if len(rows) < _ROWS // 10 or not master.unique:
-        return {}  # too small to show anything
+        return costs  # too small to show anything
     here, sold = _Timed(rows), _sales(rows["key"].combine_chunks())
-    return {name: _loop(name, here, sold, costs) for name in joins.JOINS if not joins.has_front_stage(name)}
+    one, many = (_beside(IndexNestedLoopJoin, here, sold, replace(costs, c_K=0.0), batch) for batch in (1, 2_000))
+    c_K = max(1e-8, (many.seconds - one.seconds) / max(1.0, many.keys - one.keys))
+    costs = replace(costs, c_K=c_K)
+    loops = {IndexNestedLoopJoin.name: one.seconds - c_K}
+    for name, join in JOINS.items():
+        if name not in loops and not joins.has_front_stage(name):
+            loops[name] = _beside(join, here, sold, costs).seconds
+    return replace(costs, loops=tuple((name, max(1e-5, float(seconds))) for name, seconds in loops.items()))
 
 
-def _loop(name: str, master: _Timed, sold: pa.Array, costs: UnitCosts) -> float:
-    options = Options(costs=costs, stream=Stream(e=_SKEW, batch=1 << 40))
-    join = joins.make(name, master, _MEMORY, options)
+def in_flow(master: Master, keys: pa.Array, batch: int, costs: UnitCosts, connections: int) -> tuple[float, float]:
+    """How many keys a look-up had, and its seconds, when auto's fetching stage asks for all of these by name.
+
+    Only so can be told how much of its own work is done while the server works: nothing is added up here.
+    """
+    by_name = replace(costs, scan=_NEVER, page=_NEVER)
+    fetch = Fetch.made(master, _FLOW_MEMORY, Options(batch=batch, costs=by_name, connections=connections))
+    _run(fetch, keys, _SECONDS / 5)  # opens connections
+    master.reads.by_kind.pop("lookup", None)
+    served = fetch.statistics.offered - fetch.pending
+    took = _run(fetch, keys, _SECONDS)
+    count, sales = master.reads.by_kind["lookup"], fetch.statistics.offered - fetch.pending - served
+    steps = sales * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
+    return count.rows / count.queries, (took - steps) / count.queries
+
+
+def _beside(kind: type[Join], master: _Timed, sold: pa.Array, costs: UnitCosts, batch: int = 2_000) -> Beside:
+    costs = replace(costs, loop=0.0)
+    options = Options(batch=batch, costs=costs, stream=Stream(e=_SKEW, batch=1 << 40))
+    join = kind.made(master, _MEMORY, options)
     _run(join, sold, _SECONDS / 2)
-    steps, offered, reading = join.statistics.steps, join.statistics.offered - join.pending, master.seconds
-    asked = {kind: count.queries for kind, count in master.reads.by_kind.items()}
+    served, reading = join.statistics.offered - join.pending, master.seconds
+    master.reads = Reads()
     took = _run(join, sold, _SECONDS)
-    steps, sales = join.statistics.steps - steps, join.statistics.offered - join.pending - offered
-    if not steps or not sales:
-        return costs.loop
-    own = (took - (master.seconds - reading)) / sales
-    kind = max(master.reads.by_kind, key=lambda kind: master.reads.by_kind[kind].queries - asked.get(kind, 0))
-    return max(1e-5, float(costs.loop + (own - _own_by_model(name, kind, join, options)) * sales / steps))
+    sales = join.statistics.offered - join.pending - served
+    iterations = sum(count.queries for count in master.reads.by_kind.values())
+    if not iterations or not sales:
+        return Beside(UnitCosts().loop, 1.0)
+    own = took - (master.seconds - reading)
+    beside = own - _counted(kind, join, options) * sales
+    return Beside(beside / iterations, master.reads.by_kind["lookup"].rows / iterations)
 
 
-def _own_by_model(name: str, kind: str, join: Join, options: Options) -> float:
-    """Seconds a sale that the model does not give to reading."""
-    p = joins.predict(name, _MEMORY, join.relation, options)
-    line = {"scan": options.costs.scan, "page": options.costs.page}.get(kind, options.costs.lookup)
+def _counted(kind: type[Join], join: Join, options: Options) -> float:
+    """Seconds a sale that the model gives neither to reading nor to the loop."""
+    p, costs = kind.predict(_MEMORY, join.relation, options), options.costs
+    most_read = max(join.master.reads.by_kind.items(), key=lambda kind: kind[1].queries)[0]
+    line = {"scan": costs.scan, "page": costs.page}.get(most_read, costs.lookup)
     return (1 - p.queries * line.request - p.rows * line.item) / p.mu
 
 
@@ -56,8 +96,9 @@ def _run(join: Join, sold: pa.Array, seconds: float) -> float:
     began, position = time.perf_counter(), join.statistics.offered
     while (took := time.perf_counter() - began) < seconds:
         while True:
-            at = position % (len(sold) - _OFFER)
-            taken = join.offer(np.arange(position, position + _OFFER), sold.slice(at, _OFFER))
+            at = position % len(sold)
+            piece = sold.slice(at, _OFFER)
+            taken = join.offer(np.arange(position, position + len(piece)), piece)
             position += taken
             if not taken:
                 break

@@ -194,7 +194,10 @@ def calibrate(config: Config = None, set_: Set = None) -> None:
         print(f"{name}:", file=sys.stderr)
         master = MySqlMaster(plan.settings.master, contract)
         try:
-            measured[name] = calibrating.calibrate(master, lambda line: print(f"  {line}", file=sys.stderr))
+            connections = plan.settings.master.connections
+            measured[name] = calibrating.calibrate(
+                master, connections, lambda line: print(f"  {line}", file=sys.stderr)
+            )
         finally:
             master.close()
     where = plan.settings.master

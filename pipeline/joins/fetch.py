@@ -55,6 +55,7 @@ class Fetch(Join):
     """
 
     name: ClassVar[str] = "fetch"
+    takes: ClassVar[tuple[str, ...]] = ("batch", "costs", "connections")
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class Fetch(Join):
         self._open = False  # sales may come in while this work goes on
         self._grows = self._draining = False  # sales came since the last step; no more will come
         self._asked = np.zeros(parts.h_S, np.bool_)  # slots whose look-up is under way
+        self._next = 0  # slot after the last that was asked for
         self._looked_up = 0.0  # seconds since the join was made
         self._answer_bytes = 0
         self._windows = 0
@@ -143,28 +145,42 @@ class Fetch(Join):
             yield served
         self._open = False
         self._looked_up += took
-        self._learn("overlapped" if asked > 1 else "lookup", asked, keys, took)
+        if asked > 1:
+            line = self.costs.overlapped
+            self._learn("overlapped", keys, took, thought=asked * line.request + keys * line.item)
+        else:
+            self._learn("lookup", keys, took, thought=cost.look_ups(keys, keys, 1, self.costs))
 
     def _questions(self, under_way: deque[Slots]) -> Iterator[pa.Array]:
-        """Keys that nobody has asked for; while more may come, only as many as make a whole query."""
-        for asked in range(_LONGEST_FLOW):
-            slots = self._waiting.index.slots
-            slots = slots[~self._asked[slots]]
-            if not len(slots) or (asked and len(slots) < self._b and not self._draining):
+        """Keys that nobody has asked for; while more may come, not much fewer than at first."""
+        few = 0
+        for _ in range(_LONGEST_FLOW):
+            slots = self._unasked()
+            if not len(slots) or (len(slots) < few and not self._draining):
                 return
             some = slots[: -(-len(slots) // cost.queries(len(slots), self._b, self.connections))]
+            few = few or len(some) // 2
             self._asked[some] = True
+            self._next = int(some[-1]) + 1
             under_way.append(some)
             yield self.coder.decode(self._waiting.index.codes[some])
 
+    def _unasked(self) -> Slots:
+        """From where the last question ended, and round: else the last keys would wait for ever, and gather sales."""
+        slots = self._waiting.index.slots
+        slots = slots[~self._asked[slots]]
+        at = np.searchsorted(slots, self._next)
+        return np.concatenate([slots[at:], slots[:at]])
+
     def _scan(self) -> Iterator[list[Served]]:
-        began, position, rows_read, reads = self._clock(), None, 0, 0
+        began, h, position, rows_read = self._clock(), len(self._waiting), None, 0
         while len(self._waiting):
             scan = self.master.scan(position, self._rows)
-            position, rows_read, reads = scan.position, rows_read + len(scan.rows), reads + 1
+            position, rows_read = scan.position, rows_read + len(scan.rows)
             served = self._matched(scan.rows)
             if position is None:
-                self._learn("scan", reads, rows_read, self._clock() - began)
+                took, thought = self._clock() - began, cost.scan(rows_read, self._rows, h, self.costs)
+                self._learn("scan", rows_read, took, thought)
                 self.size = replace(self.size, rows=rows_read)
                 # Every row that was there throughout has been seen: who still waits has none.
                 served += self._release(self._waiting.oldest(len(self._waiting)), scan.rows.slice(0, 0))
@@ -214,12 +230,12 @@ class Fetch(Join):
         worth = wanted * self.costs.overlapped.item > cost.page(self._page_rows, len(self._waiting), self.costs)
         return np.flatnonzero(worth).astype(np.int32), slots[~worth[page_of]]
 
-    def _learn(self, way: str, requests: int, items: int, took: float) -> None:
-        """Move a unit cost towards what this window measured; the first window opens connections and does not count."""
+    def _learn(self, way: str, items: int, took: float, thought: float) -> None:
+        """Move a unit cost to where the model would have been right; the first window opens connections: no lesson."""
         if items < _WORTH_LEARNING or not self._windows:
             return
         line: Line = getattr(self.costs, way)
-        measured = (took - requests * line.request) / items
+        measured = line.item + (took - thought) / items
         item = (1 - _LEARN) * line.item + _LEARN * max(measured, line.item / 10)
         learned: dict[str, Any] = {way: replace(line, item=item)}
         self.costs = replace(self.costs, **learned)

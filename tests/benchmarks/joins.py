@@ -1,8 +1,9 @@
 """Every join on a real server, measured and predicted: joins.py [grid | latency | pool | operators] [seconds a cell].
 
 Workload: the product table of R rows, sales by Zipf's law with the wanted rows scattered over the table, an endless
-stream (the papers' steady state), one worker. Memory is a share of the table's size on the server (DATA_LENGTH). The
-unit costs are calibrated in the same run, before anything else. `grid` crosses skew, memory and R; `latency` puts the
+stream (the papers' steady state), one worker. Memory is a share of the table's size on the server (DATA_LENGTH). Every
+join is told the skew, as the setting of a dimension tells it. The unit costs are calibrated anew before each table and
+skew, for a machine's speed changes from minute to minute. `grid` crosses skew, memory and R; `latency` puts the
 server 1 ms and 5 ms away; `pool` gives it a buffer pool of 2 % of R; `operators` has no server: the front stage with
 all hits, and MESHJOIN's probe. Compare cells of one run with each other.
 """
@@ -41,7 +42,8 @@ SKEWS, SHARES, ROWS = (0.0, 0.5, 1.0), (0.001, 0.01, 0.1), (20_000, 200_000, 2_0
 PER_TUPLE = "inlj, a tuple at a time"
 VARIANTS = (*JOINS, PER_TUPLE)
 ENDLESS = 1 << 40
-_WARM_UP = 6.0  # seconds at most
+_SALES = 4_000_000  # before they come round again: fewer would flatter the caches
+_LONGEST_WARM_UP = 15.0  # seconds
 
 
 @dataclass
@@ -67,12 +69,10 @@ def cell(database: LabDatabase, rows: int, share: float, skew: float, join: str,
     found = Cell(rows, share, skew, join, memory)
     name, batch = ("inlj", 1) if join == PER_TUPLE else (join, 2_000)
     options = Options(batch=batch, costs=costs, stream=Stream(e=skew, batch=ENDLESS))
-    # The join is told nothing of the skew; only the prediction knows it.
-    told = Options(batch=batch, costs=costs)
     reads = master(database, rows, port)
     try:
-        made = joins.make(name, reads, memory, told)
-        measured = measure(made, keys, min(2.0, _WARM_UP), seconds, most=_WARM_UP)
+        made = joins.make(name, reads, memory, options)
+        measured = measure(made, keys, 1.0, seconds, most=_LONGEST_WARM_UP)
         found.rate, found.hits = measured.rate, measured.hits / max(1, measured.sales)
         found.queries = int(sum(count["queries"] for count in measured.reads.values()))
         found.rows_read = int(sum(count["rows"] for count in measured.reads.values()))
@@ -100,29 +100,32 @@ def grid(seconds: float) -> dict[str, object]:
     with server(list(ROWS)) as database:
         costs = {}
         for rows in ROWS:
-            reads = master(database, rows)
-            costs[rows] = calibrate(reads, lambda line: print(f"  {line}", flush=True))
-            reads.close()
-        for rows in ROWS:
             for skew in SKEWS:
-                keys = sales(rows, skew)
+                keys = sales(rows, skew, _SALES)
+                measured = costs[f"{rows}, skew {skew}"] = calibrated(database, rows)
                 for share in SHARES:
                     for join in VARIANTS:
-                        cells.append(cell(database, rows, share, skew, join, keys, costs[rows], seconds))
-    return {"costs": {rows: asdict(measured) for rows, measured in costs.items()}, "cells": [asdict(c) for c in cells]}
+                        cells.append(cell(database, rows, share, skew, join, keys, measured, seconds))
+    return {"costs": {at: asdict(measured) for at, measured in costs.items()}, "cells": [asdict(c) for c in cells]}
+
+
+def calibrated(database: LabDatabase, rows: int, port: int | None = None) -> UnitCosts:
+    reads = master(database, rows, port)
+    try:
+        return calibrate(reads, say=lambda line: print(f"  {line}", flush=True))
+    finally:
+        reads.close()
 
 
 def latency(seconds: float) -> dict[str, object]:
     rows, share, found = ROWS[-1], 0.01, []
     with server([rows]) as database:
-        keys = sales(rows, 1.0)
+        keys = sales(rows, 1.0, _SALES)
         for round_trip in (0.0, 0.001, 0.005):
             with delayed(database.port, round_trip) as port:
-                reads = master(database, rows, port if round_trip else None)
-                costs = calibrate(reads)
-                reads.close()
+                at = port if round_trip else None
+                costs = calibrated(database, rows, at)
                 for join in ("auto", "inlj", PER_TUPLE):
-                    at = port if round_trip else None
                     one = cell(database, rows, share, 1.0, join, keys, costs, seconds, at)
                     found.append({"round_trip": round_trip, **asdict(one)})
     return {"cells": found}
@@ -138,11 +141,9 @@ def pool(seconds: float) -> dict[str, object]:
     )
     for given in ((), options):
         with server([rows], *given) as database:
-            reads = master(database, rows)
-            costs = calibrate(reads)
-            reads.close()
+            costs = calibrated(database, rows)
             for skew in (0.0, 1.0):
-                keys = sales(rows, skew)
+                keys = sales(rows, skew, _SALES)
                 for join in ("auto", "inlj", "r-meshjoin", "hybridjoin"):
                     one = cell(database, rows, 0.1, skew, join, keys, costs, seconds)
                     found.append({"buffer_pool": "2 % of R" if given else "all of R", **asdict(one)})

@@ -85,3 +85,17 @@ def test_more_sales_are_waited_for_only_while_they_come():
     assert not master.asked
     assert join.step()
     assert master.asked
+
+
+def test_no_key_waits_for_ever_while_others_keep_coming():
+    keys, master = watched(rows=5_000, sales=400_000, skew=1.0)
+    join = Fetch(master, 200_000, batch=300, costs=LOOK_UPS)
+    offered, longest = 0, 0
+    while offered < len(keys):
+        while taken := join.offer(np.arange(offered, min(offered + 5_000, len(keys))), keys.slice(offered, 5_000)):
+            offered += taken
+        join.step()
+        if join.pending:
+            oldest = join._waiting.positions[join._waiting.oldest()[0]]
+            longest = max(longest, offered - int(oldest))
+    assert longest < 20 * join._waiting.capacity

@@ -186,6 +186,21 @@ def test_a_matched_sale_keeps_its_place_in_meshjoin_and_frees_it_in_r_meshjoin()
         assert room - join._waiting.room == held
 
 
+def test_r_meshjoin_spreads_its_slots_over_the_cycle():
+    """Spent on the first reads they would leave the hash table half empty: each sale stays for half a cycle."""
+    keys, master = thousands(rows=20_000, sales=200_000, skew=0.0, absent=0.0)
+    join = ReducedMeshJoin(master, 60_000)
+    assert join.split.k > 2 * join.split.slots
+    offered = waiting = reads = 0
+    while reads < 4 * join.split.k:
+        while taken := join.offer(np.arange(offered, offered + 2_000), keys.slice(offered % 190_000, 2_000)):
+            offered += taken
+        join.step()
+        reads += 1
+        waiting += join.pending * (reads > join.split.k)
+    assert waiting / (3 * join.split.k) > 0.9 * join.split.h_S
+
+
 @pytest.mark.parametrize("memory", [1_000_000, 20_000_000, 200_000_000])
 def test_the_models_best_disk_buffer_beats_its_neighbours(memory):
     costs = UnitCosts()

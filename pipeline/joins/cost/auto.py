@@ -52,8 +52,9 @@ def queries(keys: float, b: int, connections: int) -> int:
 def look_ups(keys: float, b: int, connections: int, costs: UnitCosts) -> float:
     """Seconds to ask for so many keys by name, over all connections."""
     number = queries(keys, b, connections)
-    line = costs.overlapped if number > 1 else costs.lookup
-    return number * (line.request + costs.loop) + line.item * keys
+    if number > 1:
+        return number * costs.overlapped.request + costs.overlapped.item * keys
+    return costs.lookup.request + costs.loop + (costs.lookup.item + costs.c_K) * keys
 
 
 def scan(rows: float, chunk: int, sales: float, costs: UnitCosts) -> float:

@@ -26,7 +26,7 @@ def split(memory: int, relation: Relation, batch: int) -> Split:
 
 
 def predict(memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int) -> Prediction:
-    """mu = h / c_loop of a window of h sales: c_loop = c_IO(its distinct keys) + h (c_S + c_A + c_O + c_E)."""
+    """mu = h / c_loop of a window of h sales of n keys: c_loop = c_IO(n) + n c_K + h (c_S + c_A + c_O + c_E)."""
     parts = split(memory, relation, batch)
     h = min(parts.h_S, stream.batch)
     if parts.b == 1:
@@ -36,7 +36,7 @@ def predict(memory: int, relation: Relation, stream: Stream, costs: UnitCosts, b
         keys = min(float(h), present + h * stream.absent)
         queries = max(1.0, keys / parts.b)
     passing = queries * h / 2 * costs.c_W
-    c_loop = queries * (costs.lookup.request + costs.loop) + keys * costs.lookup.item + passing
+    c_loop = queries * (costs.lookup.request + costs.loop) + keys * (costs.lookup.item + costs.c_K) + passing
     c_loop += h * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
     return Prediction(
         algorithm="inlj",

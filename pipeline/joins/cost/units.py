@@ -34,11 +34,12 @@ class UnitCosts:
     `millrace calibrate` measures the user's own."""
 
     lookup: Line = Line(5.0e-4, 5.0e-6)  # c_IO of n keys by name, a query after the other
-    overlapped: Line = Line(5.0e-4, 2.8e-6)  # the same in the steady flow of several connections
+    overlapped: Line = Line(1.0e-3, 3.5e-6)  # the same in auto's flow over several connections, its own work included
     page: Line = Line(8.0e-4, 1.0e-6)  # c_IO of a page of d rows by the index
     scan: Line = Line(8.0e-4, 0.5e-6)  # c_IO of b rows of a cyclic scan
     borders: float = 0.3e-6  # a row of R, when the first keys of its pages are read
     loop: float = 8.0e-4  # one iteration of a join's outer loop, whatever it does: the calls of array operations
+    c_K: float = 5.0e-7  # a join's own part of asking for a key by name: writing it down, and finding who waits for it
     c_F: float = 1.0e-7  # probing the front stage's cache with a sale
     c_S: float = 0.5e-7  # reading a sale from the stream: its key's code
     c_A: float = 2.0e-7  # adding a sale to H and Q
