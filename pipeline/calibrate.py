@@ -180,6 +180,7 @@ def _steps(master: Master) -> dict[str, float]:
         "c_W": c_W,
         "c_O": _step(lambda: matched_rows(rows, numbers), _BLOCK),
         "c_F": _hit(rows, coder),
+        "c_P": _offer(rows),
         "loop": _loop(rows),
     }
 
@@ -194,6 +195,12 @@ def _loop(rows: pa.Table) -> float:
         join.step(drain=True)
 
     return max(1e-6, _step(iteration, 1) - _step(lambda: master.lookup(key), 1))
+
+
+def _offer(rows: pa.Table) -> float:
+    """An offer of one sale."""
+    join, key = IndexNestedLoopJoin(MemoryMaster(rows.slice(0, 1)), 1 << 20), rows["key"].combine_chunks().slice(0, 1)
+    return _step(lambda: join.offer(np.zeros(1, np.int64), key), 1)
 
 
 def _hit(rows: pa.Table, coder: KeyCoder) -> float:

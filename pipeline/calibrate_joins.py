@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline import joins
 from pipeline.joins import JOINS
 from pipeline.joins.base import Join, Options
+from pipeline.joins.cost.inlj import PER_TUPLE
 from pipeline.joins.cost.units import Line, Stream, UnitCosts
 from pipeline.joins.fetch import Fetch
 from pipeline.joins.inlj import IndexNestedLoopJoin
@@ -40,10 +41,11 @@ def own_steps(master: Master, costs: UnitCosts) -> UnitCosts:
     if len(rows) < _ROWS // 10 or not master.unique:
         return costs  # too small to show anything
     here, sold = _Timed(rows), _sales(rows["key"].combine_chunks())
-    one, many = (_beside(IndexNestedLoopJoin, here, sold, replace(costs, c_K=0.0), batch) for batch in (1, 2_000))
-    c_K = max(1e-8, (many.seconds - one.seconds) / max(1.0, many.keys - one.keys))
+    bare = replace(costs, c_K=0.0)
+    one, few, many = (_beside(IndexNestedLoopJoin, here, sold, bare, batch) for batch in (1, 50, 2_000))
+    c_K = max(1e-8, (many.seconds - few.seconds) / max(1.0, many.keys - few.keys))
     costs = replace(costs, c_K=c_K)
-    loops = {IndexNestedLoopJoin.name: one.seconds - c_K}
+    loops = {PER_TUPLE: one.seconds - c_K, IndexNestedLoopJoin.name: few.seconds - c_K * few.keys}
     for name, join in JOINS.items():
         if name not in loops and not joins.has_front_stage(name):
             loops[name] = _beside(join, here, sold, costs).seconds

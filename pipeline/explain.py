@@ -47,11 +47,13 @@ def _table(plan: Plan, dimension: str, master: Master, rate: float) -> Iterator[
             yield f"      {_why(p)}"
 
 
-_TIMES = ("look_ups", "scan")
+_TIMES = ("look_ups", "scan", "plain")
 
 
 def _why(auto: Prediction) -> str:
     """Which way `auto` would fetch what its cache lacks, and why."""
+    if "plain" in auto.parameters:
+        return "takes look-ups alone: so little memory is worth more to the sales in hand than to a cache"
     by_name, by_scan = auto.parameters["look_ups"], auto.parameters["scan"]
     way = "look-ups" if by_name <= by_scan else "a scan"
     return f"takes {way}: for a full window look-ups take {by_name:.3f} s, one scan of all rows {by_scan:.3f} s"

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from pipeline.joins.auto import AutoJoin
 from pipeline.joins.base import Join, Options
-from pipeline.joins.budget import memory_for
+from pipeline.joins.budget import longest_offer, memory_for
 from pipeline.joins.cmeshjoin import CachedMeshJoin
 from pipeline.joins.cost import frontstage as cache
-from pipeline.joins.cost.units import Prediction, Relation
+from pipeline.joins.cost.units import Prediction, Relation, UnitCosts
 from pipeline.joins.frontstage import FrontStage, predict_before, split_before
 from pipeline.joins.hybridjoin import HybridJoin
 from pipeline.joins.inlj import IndexNestedLoopJoin
@@ -50,13 +50,24 @@ def make(name: str, master: Master, memory: int, options: Options, front_stage: 
 
 def least_memory(name: str, relation: Relation, options: Options, front_stage: bool = False) -> int:
     """The least memory it takes."""
-    least = memory_for(JOINS[name].least(relation, options))
-    return memory_for(least + cache.least_memory(relation)) if front_stage else least
+    least = JOINS[name].least(relation, options)
+    return memory_for(least + cache.least_memory(relation) if front_stage else least)
 
 
 def predict(name: str, memory: int, relation: Relation, options: Options, front_stage: bool = False) -> Prediction:
     """What the cost model says of it."""
     options = replace(options, costs=options.costs.of(name))
     if front_stage:
-        return predict_before(JOINS[name], memory, relation, options)
-    return replace(JOINS[name].predict(memory, relation, options), algorithm=name)
+        prediction = predict_before(JOINS[name], memory, relation, options)
+    else:
+        prediction = replace(JOINS[name].predict(memory, relation, options), algorithm=name)
+    return _offered_in_pieces(prediction, longest_offer(memory, relation.words), options.costs)
+
+
+def _offered_in_pieces(prediction: Prediction, longest: int, costs: UnitCosts) -> Prediction:
+    """An offer for each iteration is in `loop`; with a small memory it takes several to bring its sales."""
+    mu, iterations = prediction.mu, prediction.queries
+    if not mu:
+        return prediction
+    slower = 1 + max(0.0, mu / longest - iterations) * costs.c_P
+    return replace(prediction, mu=mu / slower, queries=iterations / slower, rows=prediction.rows / slower)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
-from pipeline.joins.base import Clock, Options, relation
-from pipeline.joins.budget import memory_for
+from pipeline.joins.base import Clock, Join, Options, relation
+from pipeline.joins.budget import to_split
 from pipeline.joins.cost import auto as cost
 from pipeline.joins.cost import frontstage
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, Zipf
 from pipeline.joins.fetch import Fetch
 from pipeline.joins.frontstage import FrontStage
+from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import Master
 
@@ -21,12 +22,25 @@ _REVIEW = 8  # times the cache's rows: so many sales show how the stream is dist
 _WORTH_CHANGING = 1.15  # how much faster another split must promise to be
 
 
+class PlainLookUps(IndexNestedLoopJoin):
+    """INLJ, under the name of the join that chose it."""
+
+    name: ClassVar[str] = "auto"
+
+    @classmethod
+    def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
+        options = replace(options, costs=options.costs.of(IndexNestedLoopJoin.name))
+        prediction = super().predict(memory, relation, options)
+        return replace(prediction, parameters={**prediction.parameters, "plain": 1})
+
+
 class AutoJoin(FrontStage):
     """
     Idea
         Under skew nearly all sales find their row in the front stage's cache; without it, memory is worth more to the
         sales that wait for one shared scan. The split starts as the cost model says for an ordinary skew, and is
-        reviewed when enough sales have shown how they are distributed.
+        reviewed when enough sales have shown how they are distributed. Where the memory is so small that a cache would
+        only take room, the sales are simply looked up.
 
     Memory
         As FrontStage, with Fetch behind it. A review moves the border between them.
@@ -73,29 +87,43 @@ class AutoJoin(FrontStage):
         clock: Clock = time.monotonic,
     ) -> None:
         size = master.statistics()
-        self._stream = stream or Stream()
-        self._behind = partial(Fetch, master, batch=batch, connections=connections, size=size)
-        inner = cost.inner_memory(
-            memory,
-            relation(size, KeyCoder(master.key_type, size.key_bytes).words),
-            self._stream,
-            costs or UnitCosts(),
-            batch,
-            connections,
-        )
-        super().__init__(self._behind(inner, costs=costs), memory, max_staleness, absent_staleness, clock)
+        R = relation(size, KeyCoder(master.key_type, size.key_bytes).words)
+        self._stream, costs = stream or Stream(), costs or UnitCosts()
+        self._fetch = partial(Fetch, master, batch=batch, connections=connections, size=size)
+        inner = cost.inner_memory(memory, R, self._stream, costs, batch, connections)
+        behind = self._behind(inner, memory, R, self._stream, costs)
+        super().__init__(behind, memory, max_staleness, absent_staleness, clock)
         self._reviewed = replace(self.statistics)
         self._patience = 1
 
     @classmethod
+    def made(cls, master: Master, memory: int, options: Options) -> Join:
+        size = master.statistics()
+        R = relation(size, KeyCoder(master.key_type, size.key_bytes).words)
+        if "plain" in cls.predict(memory, R, options).parameters:
+            return PlainLookUps.made(master, memory, options)
+        return super().made(master, memory, options)
+
+    @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
+        plain = PlainLookUps.predict(memory, relation, options)
+        if to_split(memory) < cls._least_of_all(relation):
+            return plain
         given = relation, options.stream, options.costs, options.batch, options.connections
-        return cost.predict(memory, cost.inner_memory(memory, *given), *given)
+        staged = cost.predict(memory, cost.inner_memory(memory, *given), *given)
+        return staged if staged.mu >= plain.mu else plain
 
     @classmethod
     def least(cls, relation: Relation, options: Options) -> float:
-        inner = memory_for(cost.least_of_fetch(relation, options.batch, options.connections))
-        return inner + frontstage.least_memory(relation)
+        return PlainLookUps.least(relation, options)
+
+    @classmethod
+    def _least_of_all(cls, relation: Relation) -> float:
+        return cost.least_of_fetch(relation) + frontstage.least_memory(relation)
+
+    def _behind(self, inner: int, memory: int, R: Relation, stream: Stream, costs: UnitCosts) -> Fetch:
+        h_R = frontstage.cached_rows(to_split(memory) - to_split(inner), R)
+        return self._fetch(inner, costs=costs, stream=frontstage.passed_on(h_R, R, stream))
 
     def _merge(self) -> None:
         super()._merge()
@@ -122,7 +150,7 @@ class AutoJoin(FrontStage):
         if then > _WORTH_CHANGING * now:
             # The cached rows go too: to keep them would take both memories at once. One window brings them back.
             self.cache.clear()
-            self.inner = self._behind(inner, costs=fetch.costs)
+            self.inner = self._behind(inner, self.memory, self.relation, stream, fetch.costs)
             self._patience = 1
             self.cache = self._make_cache()
 

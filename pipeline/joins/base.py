@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import BudgetTooSmall, NotUnique
-from pipeline.joins.budget import LONG_KEYS_SHARE, OFFER_SHARE, memory_for, to_split
+from pipeline.joins.budget import LONG_KEYS_SHARE, longest_offer, memory_for, to_split
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, Codes, KeyCoder
 from pipeline.master.port import Master, MasterStatistics
@@ -31,8 +31,6 @@ Positions = npt.NDArray[np.int64]
 Clock = Callable[[], float]
 
 ABSENT = -1  # in `Served.match`: proved not to be in R, or the sale's key was null
-
-_LONGEST_OFFER = 16_384  # sales; beyond that nothing is gained, and the processor's cache is lost
 
 
 @dataclass(frozen=True)
@@ -236,8 +234,7 @@ class Join(ABC):
 
     @property
     def _longest_offer(self) -> int:
-        per_sale = 8 * self.coder.words + 64
-        return max(1, min(_LONGEST_OFFER, self.memory // OFFER_SHARE // per_sale))
+        return longest_offer(self.memory, self.coder.words)
 
 
 def relation(size: MasterStatistics, words: int) -> Relation:

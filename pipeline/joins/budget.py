@@ -4,6 +4,7 @@ from __future__ import annotations
 
 OFFER_SHARE = 10  # one part of so many of the memory is for looking at sales that are offered
 LONG_KEYS_SHARE = 64  # and one to know long keys again
+_LONGEST_OFFER = 16_384  # sales; beyond that nothing is gained, and the processor's cache is lost
 _OVERHEAD = 2_048  # bytes of a join's small parts
 
 
@@ -11,6 +12,11 @@ def to_split(memory: int) -> int:
     """Bytes of a join's memory that its algorithm may split."""
     # Rounded once, not twice: a byte more of memory must never be a byte less to split.
     return memory - memory * (LONG_KEYS_SHARE + OFFER_SHARE) // (OFFER_SHARE * LONG_KEYS_SHARE) - _OVERHEAD
+
+
+def longest_offer(memory: int, words: int) -> int:
+    """Sales that a join looks at together, if their keys' codes have so many words."""
+    return max(1, min(_LONGEST_OFFER, memory // OFFER_SHARE // (8 * words + 64)))
 
 
 def memory_for(needed: float) -> int:

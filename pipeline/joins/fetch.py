@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.joins.base import Clock, Join, Served, matched_rows
 from pipeline.joins.cost import auto as cost
-from pipeline.joins.cost.units import Line, UnitCosts
+from pipeline.joins.cost.units import Line, Stream, UnitCosts
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import PageDirectory
@@ -55,7 +55,7 @@ class Fetch(Join):
     """
 
     name: ClassVar[str] = "fetch"
-    takes: ClassVar[tuple[str, ...]] = ("batch", "costs", "connections")
+    takes: ClassVar[tuple[str, ...]] = ("batch", "costs", "connections", "stream")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Fetch(Join):
         batch: int = 2_000,
         costs: UnitCosts | None = None,
         connections: int = 2,
+        stream: Stream | None = None,
         clock: Clock = time.perf_counter,
         size: MasterStatistics | None = None,
     ) -> None:
@@ -72,11 +73,9 @@ class Fetch(Join):
         self.connections = connections
         self.wanted_batch = batch
         self.ways = dict.fromkeys(("look-ups", "pages", "scan"), 0)  # how many windows took each
-        parts = cost.split(cost.fetching(memory), self.relation, batch, connections)
-        self.require(
-            cost.least_of_fetch(self.relation, batch, connections), "one sale and the answers of all connections"
-        )
-        self._b, self._rows = parts.b, parts.rows
+        self.require(cost.least_of_fetch(self.relation), "one sale and its master row")
+        parts = cost.split(memory, self.relation, stream or Stream(), self.costs, batch, connections)
+        self._b, self._rows, self._lanes = parts.b, parts.rows, parts.lanes
         self._waiting = WaitingSales(parts.h_S, self.coder.words)
         self._directory = self._possible_directory(self.to_split // cost.DIRECTORY_SHARE)
         self._clock = clock
@@ -112,8 +111,8 @@ class Fetch(Join):
     def _cheapest(self) -> Iterator[list[Served]]:
         slots, h = self._waiting.index.slots, len(self._waiting)
         pages, rest = self._dense_pages(slots)
-        by_name = cost.look_ups(len(slots), self._b, self.connections, self.costs)
-        mixed = cost.look_ups(len(rest), self._b, self.connections, self.costs) if len(rest) else 0.0
+        by_name = cost.look_ups(len(slots), self._b, self._lanes, self.costs)
+        mixed = cost.look_ups(len(rest), self._b, self._lanes, self.costs) if len(rest) else 0.0
         mixed += len(pages) * cost.page(self._page_rows, h, self.costs)
         by_scan = cost.scan(self.size.rows, self._rows, h, self.costs)
         if by_scan < min(by_name, mixed):
@@ -131,7 +130,8 @@ class Fetch(Join):
         """Ask for the keys, a query after the other over all connections, for as long as new ones come in time."""
         self._open = True
         under_way: deque[Slots] = deque()
-        answers = self.master.lookups(self._questions(under_way))
+        questions = self._questions(under_way)
+        answers = self.master.lookups(questions) if self._lanes > 1 else map(self.master.lookup, questions)
         took, keys, asked = 0.0, 0, 0
         while True:
             began = self._clock()
@@ -145,11 +145,12 @@ class Fetch(Join):
             yield served
         self._open = False
         self._looked_up += took
-        if asked > 1:
+        if asked > 1 and self._lanes > 1:
             line = self.costs.overlapped
             self._learn("overlapped", keys, took, thought=asked * line.request + keys * line.item)
         else:
-            self._learn("lookup", keys, took, thought=cost.look_ups(keys, keys, 1, self.costs))
+            line = self.costs.lookup
+            self._learn("lookup", keys, took, thought=asked * line.request + keys * (line.item + self.costs.c_K))
 
     def _questions(self, under_way: deque[Slots]) -> Iterator[pa.Array]:
         """Keys that nobody has asked for; while more may come, not much fewer than at first."""
@@ -158,7 +159,7 @@ class Fetch(Join):
             slots = self._unasked()
             if not len(slots) or (len(slots) < few and not self._draining):
                 return
-            some = slots[: -(-len(slots) // cost.queries(len(slots), self._b, self.connections))]
+            some = slots[: -(-len(slots) // cost.queries(len(slots), self._b, self._lanes))]
             few = few or len(some) // 2
             self._asked[some] = True
             self._next = int(some[-1]) + 1

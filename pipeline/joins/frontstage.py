@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from functools import partial
@@ -73,7 +74,7 @@ class FrontStage(Join):
         self.coder = inner.coder  # a sale's key is encoded once, here
         self.asks_by_key = inner.asks_by_key  # type: ignore[misc]  # as the join behind does
         self.require(
-            inner.memory + cost.least_memory(self.relation), f"the join behind ({inner.memory:,} bytes) and a row"
+            inner.to_split + cost.least_memory(self.relation), f"the join behind ({inner.memory:,} bytes) and a row"
         )
         self._life = {True: max_staleness, False: absent_staleness}
         self._clock, self._born = clock, clock()
@@ -161,7 +162,7 @@ class FrontStage(Join):
 
     def _make_cache(self) -> RowCache:
         v_R, words = self.relation.v_R, self.coder.words
-        memory = self.to_split - self.inner.memory
+        memory = self.to_split - self.inner.to_split
         return RowCache(max(1, RowCache.capacity_for(memory, v_R, words)), v_R, words, self.master.schema)
 
     def _now(self) -> float:
@@ -205,17 +206,16 @@ def split_before(behind: type[Join], master: Master, memory: int, options: Optio
 
 def predict_before(behind: type[Join], memory: int, R: Relation, options: Options, named: str = "") -> Prediction:
     """What the cost model says of a front stage with this join behind it."""
-    inner = _split_before(behind, memory, R, options)
+    inner = to_split(_split_before(behind, memory, R, options))
     model = partial(_predict_behind, behind, R, options)
     prediction = cost.predict(to_split(memory), inner, R, options.stream, options.costs, model)
     return replace(prediction, algorithm=named or prediction.algorithm)
 
 
 def _split_before(behind: type[Join], memory: int, R: Relation, options: Options) -> int:
-    least = memory_for(behind.least(R, options))
-    return cost.inner_memory(
-        to_split(memory), least, R, options.stream, options.costs, partial(_predict_behind, behind, R, options)
-    )
+    least = math.ceil(behind.least(R, options))
+    model = partial(_predict_behind, behind, R, options)
+    return memory_for(cost.inner_share(to_split(memory), least, R, options.stream, options.costs, model))
 
 
 def _predict_behind(behind: type[Join], R: Relation, options: Options, memory: int, stream: Stream) -> Prediction:

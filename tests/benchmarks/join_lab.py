@@ -35,6 +35,7 @@ from pipeline.settings_loader import Secret
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("pyarrow", "numpy", "pymysql")
 _SALES_A_CACHED_ROW = 100
+_LONGEST_PIECE = 16_384  # a join takes no more at once
 OFFER = 125_000  # sales a window, as worker.window_sales
 
 
@@ -152,7 +153,7 @@ class _Stream:
         """Offer until the join takes no more, as the job does; the keys come round again and again."""
         while self.position < last:
             at = self.position % len(self.keys)
-            piece = self.keys.slice(at, min(last - self.position, len(self.keys) - at, OFFER))
+            piece = self.keys.slice(at, min(last - self.position, len(self.keys) - at, _LONGEST_PIECE))
             taken = self.join.offer(np.arange(self.position, self.position + len(piece)), piece)
             self.position += taken
             self.offered += taken

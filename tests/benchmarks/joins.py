@@ -2,8 +2,8 @@
 
 Workload: the product table of R rows, sales by Zipf's law with the wanted rows scattered over the table, an endless
 stream (the papers' steady state), one worker. Memory is a share of the table's size on the server (DATA_LENGTH). Every
-join is told the skew, as the setting of a dimension tells it. The unit costs are calibrated anew before each table and
-skew, for a machine's speed changes from minute to minute. `grid` crosses skew, memory and R; `latency` puts the
+join is told the skew, as the setting of a dimension tells it. The unit costs are calibrated anew before each cell, for
+a machine's speed changes from minute to minute. `grid` crosses skew, memory and R; `latency` puts the
 server 1 ms and 5 ms away; `pool` gives it a buffer pool of 2 % of R; `operators` has no server: the front stage with
 all hits, and MESHJOIN's probe. Compare cells of one run with each other.
 """
@@ -31,6 +31,7 @@ from pipeline.generate.keys import product_codes
 from pipeline.generate.zipf import Zipf
 from pipeline.joins import JOINS
 from pipeline.joins.base import Options
+from pipeline.joins.cost.inlj import PER_TUPLE
 from pipeline.joins.cost.units import Stream, UnitCosts
 from pipeline.joins.frontstage import FrontStage
 from pipeline.joins.inlj import IndexNestedLoopJoin
@@ -39,7 +40,6 @@ from pipeline.joins.parts.waiting import WaitingSales
 from pipeline.master.memory import MemoryMaster
 
 SKEWS, SHARES, ROWS = (0.0, 0.5, 1.0), (0.001, 0.01, 0.1), (20_000, 200_000, 2_000_000)
-PER_TUPLE = "inlj, a tuple at a time"
 VARIANTS = (*JOINS, PER_TUPLE)
 ENDLESS = 1 << 40
 _SALES = 4_000_000  # before they come round again: fewer would flatter the caches
@@ -102,8 +102,8 @@ def grid(seconds: float) -> dict[str, object]:
         for rows in ROWS:
             for skew in SKEWS:
                 keys = sales(rows, skew, _SALES)
-                measured = costs[f"{rows}, skew {skew}"] = calibrated(database, rows)
                 for share in SHARES:
+                    measured = costs[f"R {rows}, skew {skew}, memory {share}"] = calibrated(database, rows)
                     for join in VARIANTS:
                         cells.append(cell(database, rows, share, skew, join, keys, measured, seconds))
     return {"costs": {at: asdict(measured) for at, measured in costs.items()}, "cells": [asdict(c) for c in cells]}

@@ -6,9 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline import joins
+from pipeline.errors import BudgetTooSmall
 from pipeline.joins.auto import AutoJoin
+from pipeline.joins.base import Options
 from pipeline.joins.cost.units import Line, Stream, UnitCosts
 from pipeline.joins.fetch import Fetch
+from pipeline.joins.inlj import IndexNestedLoopJoin
 from tests.fakes import WatchedMaster
 from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import thousands
@@ -99,3 +103,16 @@ def test_no_key_waits_for_ever_while_others_keep_coming():
             oldest = join._waiting.positions[join._waiting.oldest()[0]]
             longest = max(longest, offered - int(oldest))
     assert longest < 20 * join._waiting.capacity
+
+
+def test_with_very_little_memory_auto_looks_up_and_has_no_cache():
+    keys, master = watched(rows=2_000, sales=1_000)
+    _, other = watched(rows=2_000, sales=1_000)
+    least = joins.least_memory("auto", IndexNestedLoopJoin(other, 1 << 20).relation, Options())
+    for memory in (least, 8_000):
+        join = joins.make("auto", master, memory, Options())
+        assert answer(drive(join, keys)) == oracle(keys, master.table)
+        assert (join.label, join.cached_rows) == ("auto", 0)
+    with pytest.raises(BudgetTooSmall, match=f"auto: memory = {least - 1:,} bytes"):
+        joins.make("auto", master, least - 1, Options())
+    assert isinstance(joins.make("auto", master, 4 << 20, Options()), AutoJoin)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pipeline.joins.budget import memory_for, to_split
 from pipeline.joins.cost import frontstage
-from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, best
 from pipeline.joins.parts.waiting import WaitingSales
 
-_ANSWERS = 0.4  # most of the memory behind the cache that answers may take; the waiting sales have the rest
+_ANSWERS = 0.5  # most of the memory behind the cache that answers may take; the waiting sales have the rest
 _QUESTION_BYTES = 64  # a key in the text of a query
 DIRECTORY_SHARE = 32  # one part of so many of the memory may know R's pages
 _KEYS_WORTH_A_CONNECTION = 250  # fewer keys are asked for faster in one query than in two
@@ -23,16 +24,26 @@ class Split:
     h_S: int
     rows: int
     b: int  # keys a query
-    least: float
+    lanes: int  # connections that are asked at once
 
 
-def split(memory: int, relation: Relation, batch: int, connections: int) -> Split:
+def divide(memory: int, relation: Relation, batch: int, lanes: int) -> Split:
     """One answer is in hand; of those on their way only the questions are here, for the rest waits in the sockets."""
-    per_key = relation.row_bytes + connections * _QUESTION_BYTES
+    per_key = _per_key(relation, lanes)
     b = max(1, min(batch, int(_ANSWERS * memory / per_key)))
     h_S = max(1, WaitingSales.capacity_for(memory - b * per_key, relation.words))
     rows = max(1, int(b * per_key / relation.row_bytes))
-    return Split(h_S, rows, b, per_key + WaitingSales.bytes_for(1, relation.words))
+    return Split(h_S, rows, b, lanes)
+
+
+def _per_key(relation: Relation, lanes: int) -> float:
+    return relation.row_bytes + (lanes * _QUESTION_BYTES if lanes > 1 else 0)
+
+
+def split(memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int, connections: int) -> Split:
+    """All connections, or one with longer queries, for a small memory is worth more to these."""
+    ways = [divide(fetching(memory), relation, batch, lanes) for lanes in sorted({1, connections})]
+    return best(ways, lambda parts: _behind(parts, memory, stream, relation, costs).mu)
 
 
 def fetching(memory: int) -> int:
@@ -40,21 +51,22 @@ def fetching(memory: int) -> int:
     return to_split(memory) - to_split(memory) // DIRECTORY_SHARE
 
 
-def least_of_fetch(relation: Relation, batch: int, connections: int) -> float:
-    return split(0, relation, batch, connections).least * DIRECTORY_SHARE / (DIRECTORY_SHARE - 1) + 1
+def least_of_fetch(relation: Relation) -> int:
+    needed = _per_key(relation, 1) + WaitingSales.bytes_for(1, relation.words)
+    return math.ceil(needed * DIRECTORY_SHARE / (DIRECTORY_SHARE - 1) + 1)
 
 
-def queries(keys: float, b: int, connections: int) -> int:
+def queries(keys: float, b: int, lanes: int) -> int:
     """So many queries for these keys that every connection has its share."""
-    return max(1, -(-int(keys) // b), min(connections, int(keys) // _KEYS_WORTH_A_CONNECTION))
+    return max(1, -(-int(keys) // b), min(lanes, int(keys) // _KEYS_WORTH_A_CONNECTION))
 
 
-def look_ups(keys: float, b: int, connections: int, costs: UnitCosts) -> float:
-    """Seconds to ask for so many keys by name, over all connections."""
-    number = queries(keys, b, connections)
-    if number > 1:
+def look_ups(keys: float, b: int, lanes: int, costs: UnitCosts) -> float:
+    """Seconds to ask for so many keys by name, over so many connections."""
+    number = queries(keys, b, lanes)
+    if lanes > 1 and number > 1:
         return number * costs.overlapped.request + costs.overlapped.item * keys
-    return costs.lookup.request + costs.loop + (costs.lookup.item + costs.c_K) * keys
+    return number * (costs.lookup.request + costs.loop) + (costs.lookup.item + costs.c_K) * keys
 
 
 def scan(rows: float, chunk: int, sales: float, costs: UnitCosts) -> float:
@@ -72,12 +84,15 @@ def predict_behind(
     memory: int, stream: Stream, relation: Relation, costs: UnitCosts, batch: int, connections: int
 ) -> Prediction:
     """mu = h / c_loop of a window of h missing sales, fetched in the cheaper of the two ways."""
-    parts = split(fetching(memory), relation, batch, connections)
+    return _behind(split(memory, relation, stream, costs, batch, connections), memory, stream, relation, costs)
+
+
+def _behind(parts: Split, memory: int, stream: Stream, relation: Relation, costs: UnitCosts) -> Prediction:
     h = min(parts.h_S, stream.batch)
     keys = min(h, stream.over(relation).distinct(h * (1 - stream.absent)) + h * stream.absent)
-    by_name, by_scan = look_ups(keys, parts.b, connections, costs), scan(relation.R_t, parts.rows, h, costs)
+    by_name, by_scan = look_ups(keys, parts.b, parts.lanes, costs), scan(relation.R_t, parts.rows, h, costs)
     c_loop = min(by_name, by_scan) + h * (costs.c_A + costs.c_O + costs.c_E)
-    asked = queries(keys, parts.b, connections) if by_name <= by_scan else -(-relation.R_t // parts.rows)
+    asked = queries(keys, parts.b, parts.lanes) if by_name <= by_scan else -(-relation.R_t // parts.rows)
     return Prediction(
         algorithm="look-ups" if by_name <= by_scan else "scan",
         memory=memory,
@@ -85,7 +100,7 @@ def predict_behind(
             "sales": WaitingSales.bytes_for(parts.h_S, relation.words),
             "answers": int(parts.rows * relation.row_bytes),
         },
-        parameters={"h_S": parts.h_S, "b": parts.b, "look_ups": by_name, "scan": by_scan},
+        parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes, "look_ups": by_name, "scan": by_scan},
         mu=h / c_loop,
         processing_time=c_loop / 2,
         queries=asked / c_loop,
@@ -96,15 +111,19 @@ def predict_behind(
 def inner_memory(
     memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int, connections: int
 ) -> int:
-    """What to leave to the fetching stage, of a join's whole memory."""
+    """The fetching stage's memory, of a join's whole."""
     behind = partial(predict_behind, relation=relation, costs=costs, batch=batch, connections=connections)
-    least = memory_for(least_of_fetch(relation, batch, connections))
-    return frontstage.inner_memory(to_split(memory), least, relation, stream, costs, behind)
+    share = frontstage.inner_share(to_split(memory), least_of_fetch(relation), relation, stream, costs, behind)
+    return memory_for(share)
 
 
 def predict(
     memory: int, inner: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int, connections: int
 ) -> Prediction:
-    """With so much of the whole memory left to the fetching stage."""
+    """With this memory for the fetching stage."""
     behind = partial(predict_behind, relation=relation, costs=costs, batch=batch, connections=connections)
-    return replace(frontstage.predict(to_split(memory), inner, relation, stream, costs, behind), algorithm="auto")
+    return replace(
+        frontstage.predict(to_split(memory), to_split(inner), relation, stream, costs, behind),
+        algorithm="auto",
+        memory=memory,
+    )

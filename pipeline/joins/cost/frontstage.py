@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from pipeline.joins.budget import memory_for
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, best
 from pipeline.joins.parts.cache import RowCache
 
@@ -20,31 +21,44 @@ def least_memory(relation: Relation) -> int:
 
 
 def predict(
-    memory: int, inner_memory: int, relation: Relation, stream: Stream, costs: UnitCosts, behind: Behind
+    memory: int, inner: int, relation: Relation, stream: Stream, costs: UnitCosts, behind: Behind
 ) -> Prediction:
-    """Equation 4, with the time to probe the cache: mu = 1 / (c_S + c_F + (1 - p_N(h_R)) / mu_dp)."""
-    h_R = min(relation.R_t, RowCache.capacity_for(memory - inner_memory, relation.v_R, relation.words))
+    """Equation 4, with the time to probe the cache: mu = 1 / (c_S + c_F + (1 - p_N(h_R)) / mu_dp).
+
+    The join behind splits `inner` bytes of these; it is offered nothing, so the part for offers is there only once.
+    """
+    h_R = cached_rows(memory - inner, relation)
     p_N = stream.over(relation).share(h_R) * (1 - stream.absent)
-    window = max(1, round(stream.batch * (1 - p_N)))
-    inner = behind(inner_memory, replace(stream, batch=window, beyond=stream.beyond + h_R))
+    fetch = behind(memory_for(inner), passed_on(h_R, relation, stream))
     # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came back.
-    stages = (1 - p_N) / inner.mu * (1 + inner.queries * costs.loop)
+    stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
     time = costs.c_S + costs.c_F + p_N * costs.c_O + stages
-    slower = (1 - p_N) / inner.mu / time  # share of the time that the join behind has
+    slower = (1 - p_N) / fetch.mu / time  # share of the time that the join behind has
     return Prediction(
-        algorithm=f"front stage + {inner.algorithm}",
+        algorithm=f"front stage + {fetch.algorithm}",
         memory=memory,
-        split={"cache": memory - inner_memory, **inner.split},
-        parameters={"h_R": h_R, "p_N": p_N, **inner.parameters},
+        split={"cache": memory - inner, **fetch.split},
+        parameters={"h_R": h_R, "p_N": p_N, **fetch.parameters},
         mu=1 / time,
-        processing_time=(1 - p_N) * inner.processing_time,
-        queries=inner.queries * slower,
-        rows=inner.rows * slower,
+        processing_time=(1 - p_N) * fetch.processing_time,
+        queries=fetch.queries * slower,
+        rows=fetch.rows * slower,
     )
 
 
-def inner_memory(memory: int, least: int, relation: Relation, stream: Stream, costs: UnitCosts, behind: Behind) -> int:
-    """What to leave to the join behind (at least `least`) for the greatest rate: the root of equation 6, by looking."""
+def cached_rows(memory: float, relation: Relation) -> int:
+    """h_R: the rows that a cache of so many bytes holds."""
+    return min(relation.R_t, RowCache.capacity_for(memory, relation.v_R, relation.words))
+
+
+def passed_on(h_R: int, relation: Relation, stream: Stream) -> Stream:
+    """What a cache of the most wanted rows leaves of the stream to the join behind."""
+    p_N = stream.over(relation).share(h_R) * (1 - stream.absent)
+    return replace(stream, batch=max(1, round(stream.batch * (1 - p_N))), beyond=stream.beyond + h_R)
+
+
+def inner_share(memory: int, least: int, relation: Relation, stream: Stream, costs: UnitCosts, behind: Behind) -> int:
+    """The bytes for the join behind (at least `least`) that give the greatest rate: equation 6's root, by looking."""
     most = memory - least_memory(relation)
     sizes = {max(least, min(most, int(memory * share))) for share in _SHARES}
     # Where all of R fits into the cache, every split is as good: rows that expire still need a join behind.

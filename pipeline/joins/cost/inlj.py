@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.joins.parts.waiting import WaitingSales
 
+PER_TUPLE = "inlj, a tuple at a time"  # its iteration takes less: one key has no duplicates
+
 
 @dataclass(frozen=True)
 class Split:
@@ -30,6 +32,7 @@ def predict(memory: int, relation: Relation, stream: Stream, costs: UnitCosts, b
     parts = split(memory, relation, batch)
     h = min(parts.h_S, stream.batch)
     if parts.b == 1:
+        costs = costs.of(PER_TUPLE)
         keys, queries = float(h), float(h)
     else:
         present = stream.over(relation).distinct(h * (1 - stream.absent))
