@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.forecast import forecasts, queue_wait
-from pipeline.joins.cost.units import Prediction
 from pipeline.master.port import Master
 from pipeline.plan import Plan
 from pipeline.settings_loader import Bytes
@@ -41,22 +40,10 @@ def _table(plan: Plan, dimension: str, master: Master, rate: float) -> Iterator[
             f"{p.rows:>11,.0f}{_short(line.least):>10}{told:>10}"
         )
         parts = ", ".join(f"{part} {_short(amount)}" for part, amount in p.split.items())
-        symbols = ", ".join(f"{name} = {value:,.4g}" for name, value in p.parameters.items() if name not in _TIMES)
+        symbols = ", ".join(f"{name} = {value:,.4g}" for name, value in p.parameters.items())
         yield f"      {parts}; {symbols}"
-        if line.name == "auto":
-            yield f"      {_why(p)}"
-
-
-_TIMES = ("look_ups", "scan", "plain")
-
-
-def _why(auto: Prediction) -> str:
-    """Which way `auto` would fetch what its cache lacks, and why."""
-    if "plain" in auto.parameters:
-        return "takes look-ups alone: so little memory is worth more to the sales in hand than to a cache"
-    by_name, by_scan = auto.parameters["look_ups"], auto.parameters["scan"]
-    way = "look-ups" if by_name <= by_scan else "a scan"
-    return f"takes {way}: for a full window look-ups take {by_name:.3f} s, one scan of all rows {by_scan:.3f} s"
+        if p.remark:
+            yield f"      {p.remark}"
 
 
 def _short(amount: float) -> str:

@@ -1,5 +1,6 @@
 """The registry of joins: one line each, chosen by name in the settings."""
 
+import math
 from dataclasses import replace
 
 from pipeline.joins.auto import AutoJoin
@@ -67,7 +68,7 @@ def predict(name: str, memory: int, relation: Relation, options: Options, front_
 def _offered_in_pieces(prediction: Prediction, longest: int, costs: UnitCosts) -> Prediction:
     """An offer for each iteration is in `loop`; with a small memory it takes several to bring its sales."""
     mu, iterations = prediction.mu, prediction.queries
-    if not mu:
+    if not iterations:
         return prediction
-    slower = 1 + max(0.0, mu / longest - iterations) * costs.c_P
+    slower = 1 + (math.ceil(mu / iterations / longest) - 1) * iterations * costs.c_P
     return replace(prediction, mu=mu / slower, queries=iterations / slower, rows=prediction.rows / slower)

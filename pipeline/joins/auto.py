@@ -18,6 +18,8 @@ from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import Master
 
+_PLAIN = "takes look-ups alone: so little memory is worth more to the sales in hand than to a cache"
+_WORTH_A_CACHE = 1.2
 _REVIEW = 8  # times the cache's rows: so many sales show how the stream is distributed; then twice as many, and so on
 _WORTH_CHANGING = 1.15  # how much faster another split must promise to be
 
@@ -30,8 +32,7 @@ class PlainLookUps(IndexNestedLoopJoin):
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
         options = replace(options, costs=options.costs.of(IndexNestedLoopJoin.name))
-        prediction = super().predict(memory, relation, options)
-        return replace(prediction, parameters={**prediction.parameters, "plain": 1})
+        return replace(super().predict(memory, relation, options), remark=_PLAIN)
 
 
 class AutoJoin(FrontStage):
@@ -100,26 +101,27 @@ class AutoJoin(FrontStage):
     def made(cls, master: Master, memory: int, options: Options) -> Join:
         size = master.statistics()
         R = relation(size, KeyCoder(master.key_type, size.key_bytes).words)
-        if "plain" in cls.predict(memory, R, options).parameters:
+        if cls._chosen(memory, R, options)[0] is PlainLookUps:
             return PlainLookUps.made(master, memory, options)
         return super().made(master, memory, options)
 
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        plain = PlainLookUps.predict(memory, relation, options)
-        if to_split(memory) < cls._least_of_all(relation):
-            return plain
-        given = relation, options.stream, options.costs, options.batch, options.connections
-        staged = cost.predict(memory, cost.inner_memory(memory, *given), *given)
-        return staged if staged.mu >= plain.mu else plain
+        return cls._chosen(memory, relation, options)[1]
 
     @classmethod
     def least(cls, relation: Relation, options: Options) -> float:
         return PlainLookUps.least(relation, options)
 
     @classmethod
-    def _least_of_all(cls, relation: Relation) -> float:
-        return cost.least_of_fetch(relation) + frontstage.least_memory(relation)
+    def _chosen(cls, memory: int, relation: Relation, options: Options) -> tuple[type[Join], Prediction]:
+        """With a cache if that promises clearly more; else without, for only the cache must first show what it holds."""
+        plain = PlainLookUps.predict(memory, relation, options)
+        if to_split(memory) < cost.least_of_fetch(relation) + frontstage.least_memory(relation):
+            return PlainLookUps, plain
+        given = relation, options.stream, options.costs, options.batch, options.connections
+        staged = cost.predict(memory, cost.inner_memory(memory, *given), *given)
+        return (AutoJoin, staged) if staged.mu > _WORTH_A_CACHE * plain.mu else (PlainLookUps, plain)
 
     def _behind(self, inner: int, memory: int, R: Relation, stream: Stream, costs: UnitCosts) -> Fetch:
         h_R = frontstage.cached_rows(to_split(memory) - to_split(inner), R)

@@ -1,9 +1,10 @@
-"""Every join on a real server, measured and predicted: joins.py [grid | latency | pool | operators] [seconds a cell].
+"""Every join on a real server, measured and predicted: joins.py [grid | latency | pool | operators] [seconds] [R].
 
 Workload: the product table of R rows, sales by Zipf's law with the wanted rows scattered over the table, an endless
 stream (the papers' steady state), one worker. Memory is a share of the table's size on the server (DATA_LENGTH). Every
 join is told the skew, as the setting of a dimension tells it. The unit costs are calibrated anew before each cell, for
-a machine's speed changes from minute to minute. `grid` crosses skew, memory and R; `latency` puts the
+a machine's speed changes from minute to minute. `grid` crosses skew, memory and R (an R that is named is measured anew,
+the rest of the result stays); `latency` puts the
 server 1 ms and 5 ms away; `pool` gives it a buffer pool of 2 % of R; `operators` has no server: the front stage with
 all hits, and MESHJOIN's probe. Compare cells of one run with each other.
 """
@@ -21,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import join_lab
 from join_lab import RESULTS, LabDatabase, delayed, host, master, measure, sales, server
 
 from pipeline import joins
@@ -95,17 +95,15 @@ def table_bytes(database: LabDatabase, rows: int) -> int:
         return int(cursor.fetchone()[0])
 
 
-def grid(seconds: float) -> dict[str, object]:
-    cells = []
-    with server(list(ROWS)) as database:
-        costs = {}
-        for rows in ROWS:
-            for skew in SKEWS:
-                keys = sales(rows, skew, _SALES)
-                for share in SHARES:
-                    measured = costs[f"R {rows}, skew {skew}, memory {share}"] = calibrated(database, rows)
-                    for join in VARIANTS:
-                        cells.append(cell(database, rows, share, skew, join, keys, measured, seconds))
+def grid(seconds: float, rows: int) -> dict[str, object]:
+    cells, costs = [], {}
+    with server([rows]) as database:
+        for skew in SKEWS:
+            keys = sales(rows, skew, _SALES)
+            for share in SHARES:
+                measured = costs[f"skew {skew}, memory {share}"] = calibrated(database, rows)
+                for join in VARIANTS:
+                    cells.append(cell(database, rows, share, skew, join, keys, measured, seconds))
     return {"costs": {at: asdict(measured) for at, measured in costs.items()}, "cells": [asdict(c) for c in cells]}
 
 
@@ -206,12 +204,17 @@ def plot(cells: list[dict[str, object]], file: Path) -> None:
 def main() -> None:
     what = sys.argv[1] if len(sys.argv) > 1 else "grid"
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 2.0
-    result = {"host": host(), "seconds": seconds, "offer": join_lab.OFFER}
-    result |= {"grid": grid, "latency": latency, "pool": pool, "operators": operators}[what](seconds)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"joins_{what}.json").write_text(json.dumps(result, indent=1) + "\n")
+    result = {"host": host(), "seconds": seconds}
+    file = RESULTS / f"joins_{what}.json"
     if what == "grid":
-        plot(result["cells"], RESULTS / "joins_grid.png")
+        sizes = [int(size) for size in sys.argv[3:]] or ROWS
+        tables = {str(size): result | grid(seconds, size) for size in sizes}
+        known = json.loads(file.read_text()) if file.exists() else {}
+        result = dict(sorted((known | tables).items(), key=lambda table: int(table[0])))
+        plot([cell for table in result.values() for cell in table["cells"]], RESULTS / "joins_grid.png")
+    else:
+        result |= {"latency": latency, "pool": pool, "operators": operators}[what](seconds)
+    file.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline import joins
 from pipeline.joins.base import Options
 from pipeline.joins.cost.units import Stream
 from pipeline.joins.partitioned import PartitionedJoin
@@ -120,6 +121,10 @@ def test_without_memory_for_short_partitions_keys_are_asked_for_by_name():
     assert not join.parts.reads_pages
     assert answer(drive(join, keys)) == oracle(keys, master.table)
     assert not pages_read(join)
+    remarks = [
+        joins.predict("partitioned", memory, join.relation, Options()).remark for memory in (join.memory, 1 << 22)
+    ]
+    assert ["asks by name" in remark for remark in remarks] == [True, False]
 
 
 @pytest.mark.parametrize("absent", [0.0, 0.1])

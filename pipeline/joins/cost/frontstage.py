@@ -43,6 +43,7 @@ def predict(
         processing_time=(1 - p_N) * fetch.processing_time,
         queries=fetch.queries * slower,
         rows=fetch.rows * slower,
+        remark=fetch.remark,
     )
 
 

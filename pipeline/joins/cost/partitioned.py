@@ -21,6 +21,7 @@ KEY_BYTES = 4 + 4  # of each waiting key: its page, the step it came in
 PENDING_SHARE = 8  # ssij: one sale of so many may be in the pending phase
 _MOST_KEPT = 256  # pages: a step looks at those that serve, one after the other
 _REREAD = 10  # windows in which a page that is kept is read once
+_BY_NAME = "asks by name: the directory of pages short enough to be read does not fit"
 _CACHE_SHARES = (0, 1 / 8, 1 / 4, 1 / 2)
 
 
@@ -161,6 +162,8 @@ def _predict(
     queries, rows, seconds = _asking(parts, played.reads, keys, stream.absent, costs)
     passing = queries * played.waiting * (costs.c_W + 1e-9)
     seconds += queries * costs.loop + passing
+    if ssij:  # the pending phase is filled by offers of its own
+        seconds += misses / pending_sales(parts.h_S) * costs.c_P
     seconds += window * (costs.c_S + costs.c_F + costs.c_O) + misses * (costs.c_A + costs.c_E)
     return Prediction(
         algorithm=algorithm,
@@ -176,6 +179,7 @@ def _predict(
         processing_time=seconds * h / max(1.0, misses) / 2,
         queries=queries / seconds,
         rows=rows / seconds,
+        remark="" if parts.reads_pages else _BY_NAME,
     )
 
 

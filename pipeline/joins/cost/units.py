@@ -91,6 +91,7 @@ class Prediction:
     processing_time: float = 0.0  # mean seconds from admission until served
     queries: float = 0.0  # of the master, a second of join time
     rows: float = 0.0  # read from the master, a second of join time
+    remark: str = ""  # what else its user should know
 
 
 class Zipf:

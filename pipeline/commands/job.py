@@ -1,0 +1,151 @@
+"""The job: planned, run, watched and proved."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.commands import Config, Set
+
+commands = typer.Typer()
+
+
+@commands.command()
+def run(config: Config = None, set_: Set = None) -> None:
+    """Run the job: Kafka topics -> parse -> enrich -> Delta."""
+    from pipeline import job, logs, settings
+
+    logs.to_stderr()
+    job.run(settings.load(config, set_ or ()))
+
+
+@commands.command()
+def explain(
+    rate: Annotated[float, typer.Option(min=1, help="Sales a second to be ready for.")] = 10_000,
+    offline: Annotated[bool, typer.Option("--offline", help="Only the plan; read no table's size.")] = False,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Print the resolved plan, and what every join would do on your tables. Changes nothing."""
+    from pipeline import explain as explaining
+    from pipeline import settings
+    from pipeline.master.mysql import MySqlMaster
+    from pipeline.plan import resolve
+    from pipeline.settings_loader import Seconds
+
+    plan = resolve(settings.load(config, set_ or ()))
+    print(explaining.explain(plan), end="")
+    at_once = replace(plan.settings.master, retry_for=Seconds(0))  # somebody is looking at the screen
+    for name, contract in plan.dimensions.items() if not offline else ():
+        master = MySqlMaster(at_once, contract)
+        try:
+            print(f"\n{explaining.compare(plan, name, master, rate)}", end="")
+        finally:
+            master.close()
+
+
+@commands.command()
+def calibrate(config: Config = None, set_: Set = None) -> None:
+    """Measure on your database what each read and each step costs; `explain` and `auto` go by that afterwards."""
+    from pipeline import calibrate as calibrating
+    from pipeline import costs, settings
+    from pipeline.master.mysql import MySqlMaster
+    from pipeline.plan import resolve
+
+    plan = resolve(settings.load(config, set_ or ()))
+    measured = {}
+    for name, contract in plan.dimensions.items():
+        print(f"{name}:", file=sys.stderr)
+        master = MySqlMaster(plan.settings.master, contract)
+        try:
+            connections = plan.settings.master.connections
+            measured[name] = calibrating.calibrate(
+                master, connections, lambda line: print(f"  {line}", file=sys.stderr)
+            )
+        finally:
+            master.close()
+    where = plan.settings.master
+    costs.save(where.costs, measured, f"Measured by millrace calibrate on {where.host}:{where.port}/{where.database}.")
+    print(where.costs)
+
+
+@commands.command()
+def top(
+    endpoint: Annotated[str, typer.Option(help="The job's metrics endpoint.")] = "",
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """The live panel of a running job, from its metrics endpoint."""
+    from pipeline import settings
+    from pipeline.panel import Panel
+
+    metrics = settings.load(config, set_ or ()).metrics
+    try:
+        Panel(endpoint or f"http://{metrics.host}:{metrics.port}").run(until=lambda: False)
+    except KeyboardInterrupt:
+        return
+
+
+@commands.command()
+def status(
+    endpoint: Annotated[str, typer.Option(help="The job's metrics endpoint.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    over: Annotated[float, typer.Option(min=0, help="Seconds between the two looks that rates come from.")] = 2.0,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Say once how a running job does. Exit code 0: it is ready; 1: it is still starting; 2: there is none."""
+    from json import dumps
+
+    from rich.console import Console
+
+    from pipeline import settings
+    from pipeline import status as looking
+    from pipeline.panel import Panel
+    from pipeline.scrape import metrics_url
+
+    metrics = settings.load(config, set_ or ()).metrics
+    url = metrics_url(endpoint or f"{metrics.host}:{metrics.port}")
+    seen = looking.look(url, over)
+    if json:
+        print(dumps(looking.as_data(seen, url), indent=2))
+    else:
+        Console().print(Panel(url).render(seen))
+    sys.exit(0 if seen.ready else 1)
+
+
+@commands.command("reconcile")
+def reconcile_(
+    sent: Annotated[Path | None, typer.Option(help="The report that `millrace generate --report` wrote.")] = None,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Prove that Kafka, the database and the warehouse agree. Exit code 1 if they do not."""
+    from pipeline import settings
+    from pipeline.generate.report import Report
+    from pipeline.plan import resolve
+    from pipeline.reconcile import reconcile
+
+    verdict = reconcile(resolve(settings.load(config, set_ or ())), Report.read(sent) if sent else None)
+    print(verdict)
+    sys.exit(0 if verdict.ok else 1)
+
+
+@commands.command()
+def jars() -> None:
+    """Fetch the jars Spark needs for Kafka and Delta, and list them as spark-submit's --jars wants them."""
+    from pipeline.local import jars as locked
+
+    print(",".join(str(jar) for jar in locked.fetch("spark")))
+
+
+@commands.command()
+def joins() -> None:
+    """List the joins that can be set, one a line."""
+    from pipeline.joins import JOINS
+
+    print("\n".join(JOINS))
