@@ -115,7 +115,7 @@ class AutoJoin(FrontStage):
 
     @classmethod
     def _chosen(cls, memory: int, relation: Relation, options: Options) -> tuple[type[Join], Prediction]:
-        """With a cache if that promises clearly more; else without, for only the cache must first show what it holds."""
+        """With a cache if that promises clearly more, else without: a cache has to be filled before it pays."""
         plain = PlainLookUps.predict(memory, relation, options)
         if to_split(memory) < cost.least_of_fetch(relation) + frontstage.least_memory(relation):
             return PlainLookUps, plain
