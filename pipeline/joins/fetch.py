@@ -32,7 +32,7 @@ class Fetch(Join):
         A window of sales waits until it is full or nothing more comes. Then its distinct keys are fetched: all by one
         scan of R; or those that lie close together by pages, and the others by name, over several connections, the
         server working on the next answers while this one is matched. The cheapest way is taken, by unit costs that are
-        measured again in every window. No key is asked for twice.
+        measured again in every window. No key is asked for twice, and all are asked for in turn.
 
     Memory
         M = h_S * v_S + rows * v_R (+ the directory of pages): see cost.auto.

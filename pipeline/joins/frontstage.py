@@ -34,8 +34,9 @@ class FrontStage(Join):
 
     Memory
         M = M_inner + h_R * (v_R + 8 + index): h_R rows, their frequency recorder of 8 bytes a slot, and the hash index
-        H_R; and an eighth of the rows that wait to come in. An absent key takes a slot too, but no row, so that a
-        flood of unknown keys asks the master once, not once a sale.
+        H_R; and an eighth of the rows that wait to come in. M_inner is what the join behind splits: sales are offered
+        here, so it needs no part of its own for that. An absent key takes a slot too, but no row, so that a flood of
+        unknown keys asks the master once, not once a sale.
 
     Departures from the paper
         Frequencies fade (a use counts half after 20 sales a cached row), so that the cache follows the stream. Rows

@@ -27,8 +27,9 @@ class ReducedMeshJoin(MeshJoin):
         among ours. x-hybridjoin-kais2013 and cmeshjoin-cikm2013 say what it does: it makes the dependencies between
         MESHJOIN's parts explicit and so spreads the memory better. meshjoin-default-vs-optimal-2010 says how large a
         disk buffer to take: the one that is best for 20 MB, for every budget. Ours are the slots (there: R_t / b of
-        them, of w sales each), that an iteration never waits for sales, and that a sale whose key is unique in R
-        leaves when it has met its row. With less memory the disk buffer takes at most half of it.
+        them, of w sales each; here few, spread over the cycle), that an iteration never waits for sales, and that a
+        sale whose key is unique in R leaves when it has met its row. With less memory the disk buffer takes at most
+        half of it.
 
     Example
         >>> import numpy as np, pyarrow as pa
