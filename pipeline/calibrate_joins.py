@@ -58,7 +58,7 @@ def in_flow(master: Master, keys: pa.Array, batch: int, costs: UnitCosts, connec
     Only so can be told how much of its own work is done while the server works: nothing is added up here.
     """
     by_name = replace(costs, scan=_NEVER, page=_NEVER)
-    fetch = Fetch.made(master, _FLOW_MEMORY, Options(batch=batch, costs=by_name, connections=connections))
+    fetch = Fetch(master, _FLOW_MEMORY, Options(batch=batch, costs=by_name, connections=connections))
     _run(fetch, keys, _SECONDS / 5)  # opens connections
     master.reads.by_kind.pop("lookup", None)
     served = fetch.statistics.offered - fetch.pending
@@ -71,7 +71,7 @@ def in_flow(master: Master, keys: pa.Array, batch: int, costs: UnitCosts, connec
 def _beside(kind: type[Join], master: _Timed, sold: pa.Array, costs: UnitCosts, batch: int = 2_000) -> Beside:
     costs = replace(costs, loop=0.0)
     options = Options(batch=batch, costs=costs, stream=Stream(e=_SKEW, batch=1 << 40))
-    join = kind.made(master, _MEMORY, options)
+    join = kind(master, _MEMORY, options)
     _run(join, sold, _SECONDS / 2)
     served, reading = join.statistics.offered - join.pending, master.seconds
     master.reads = Reads()

@@ -42,11 +42,11 @@ def make(name: str, master: Master, memory: int, options: Options, front_stage: 
     options = replace(options, costs=options.costs.of(name))
     if not front_stage:
         return JOINS[name].made(master, memory, options)
-    if "max_staleness" in JOINS[name].takes:
+    if JOINS[name].keeps_rows:
         # The join behind keeps rows too: a row that grew old there must not grow as old again in the cache.
         options = replace(options, max_staleness=options.max_staleness / 2)
     inner = JOINS[name].made(master, split_before(JOINS[name], master, memory, options), options)
-    return FrontStage(inner, memory, options.max_staleness, options.absent_staleness)
+    return FrontStage(inner, memory, options)
 
 
 def least_memory(name: str, relation: Relation, options: Options, front_stage: bool = False) -> int:

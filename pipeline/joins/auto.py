@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
-from pipeline.joins.base import Clock, Join, Options, relation
+from pipeline.joins.base import USUAL, Join, Options, relation
 from pipeline.joins.budget import to_split
 from pipeline.joins.cost import auto as cost
 from pipeline.joins.cost import frontstage
@@ -66,34 +64,13 @@ class AutoJoin(FrontStage):
     """
 
     name: ClassVar[str] = "auto"
-    takes: ClassVar[tuple[str, ...]] = (
-        "batch",
-        "costs",
-        "stream",
-        "max_staleness",
-        "absent_staleness",
-        "connections",
-    )
 
-    def __init__(
-        self,
-        master: Master,
-        memory: int,
-        batch: int = 2_000,
-        costs: UnitCosts | None = None,
-        max_staleness: float = 300.0,
-        absent_staleness: float = 10.0,
-        connections: int = 2,
-        stream: Stream | None = None,
-        clock: Clock = time.monotonic,
-    ) -> None:
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
         size = master.statistics()
         R = relation(size, KeyCoder(master.key_type, size.key_bytes).words)
-        self._stream, costs = stream or Stream(), costs or UnitCosts()
-        self._fetch = partial(Fetch, master, batch=batch, connections=connections, size=size)
-        inner = cost.inner_memory(memory, R, self._stream, costs, batch, connections)
-        behind = self._behind(inner, memory, R, self._stream, costs)
-        super().__init__(behind, memory, max_staleness, absent_staleness, clock)
+        inner = cost.inner_memory(memory, *_given(R, options))
+        fetch = Fetch(master, inner, _behind(inner, memory, R, options), size)
+        super().__init__(fetch, memory, options)
         self._reviewed = replace(self.statistics)
         self._patience = 1
 
@@ -119,13 +96,9 @@ class AutoJoin(FrontStage):
         plain = PlainLookUps.predict(memory, relation, options)
         if to_split(memory) < cost.least_of_fetch(relation) + frontstage.least_memory(relation):
             return PlainLookUps, plain
-        given = relation, options.stream, options.costs, options.batch, options.connections
+        given = _given(relation, options)
         staged = cost.predict(memory, cost.inner_memory(memory, *given), *given)
         return (AutoJoin, staged) if staged.mu > _WORTH_A_CACHE * plain.mu else (PlainLookUps, plain)
-
-    def _behind(self, inner: int, memory: int, R: Relation, stream: Stream, costs: UnitCosts) -> Fetch:
-        h_R = frontstage.cached_rows(to_split(memory) - to_split(inner), R)
-        return self._fetch(inner, costs=costs, stream=frontstage.passed_on(h_R, R, stream))
 
     def _merge(self) -> None:
         super()._merge()
@@ -135,7 +108,9 @@ class AutoJoin(FrontStage):
             self._patience *= 2
 
     def _review_is_due(self) -> bool:
-        return self._sales_since_review() >= self._patience * max(_REVIEW * self.cache.capacity, self._stream.batch)
+        return self._sales_since_review() >= self._patience * max(
+            _REVIEW * self.cache.capacity, self.options.stream.batch
+        )
 
     def _room(self) -> int:
         # The border moves when nobody waits.
@@ -145,14 +120,15 @@ class AutoJoin(FrontStage):
         """Move the border between cache and waiting sales if the stream, as seen by now, makes that worth its price."""
         fetch = self.inner
         assert isinstance(fetch, Fetch)
-        stream = replace(self._stream, e=self._observed_exponent(), absent=self._observed_absent())
-        given = self.relation, stream, fetch.costs, fetch.wanted_batch, fetch.connections
+        stream = replace(self.options.stream, e=self._observed_exponent(), absent=self._observed_absent())
+        seen = replace(self.options, stream=stream, costs=fetch.costs)
+        given = _given(self.relation, seen)
         inner = cost.inner_memory(self.memory, *given)
         now, then = (cost.predict(self.memory, size, *given).mu for size in (fetch.memory, inner))
         if then > _WORTH_CHANGING * now:
             # The cached rows go too: to keep them would take both memories at once. One window brings them back.
             self.cache.clear()
-            self.inner = self._behind(inner, self.memory, self.relation, stream, fetch.costs)
+            self.inner = Fetch(self.master, inner, _behind(inner, self.memory, self.relation, seen), self.size)
             self._patience = 1
             self.cache = self._make_cache()
 
@@ -177,3 +153,14 @@ class AutoJoin(FrontStage):
     @property
     def label(self) -> str:
         return self.name
+
+
+def _given(R: Relation, options: Options) -> tuple[Relation, Stream, UnitCosts, int, int]:
+    """What the cost model wants to know."""
+    return R, options.stream, options.costs, options.batch, options.connections
+
+
+def _behind(inner: int, memory: int, R: Relation, options: Options) -> Options:
+    """The fetching stage sees only what the cache has not served."""
+    h_R = frontstage.cached_rows(to_split(memory) - to_split(inner), R)
+    return replace(options, stream=frontstage.passed_on(h_R, R, options.stream))

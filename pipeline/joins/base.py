@@ -11,6 +11,7 @@ Nothing of the *stream* may outlive a micro-batch: step until `pending` is 0. Ma
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from pipeline.errors import BudgetTooSmall, NotUnique
 from pipeline.joins.budget import LONG_KEYS_SHARE, longest_offer, memory_for, to_split
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, Codes, KeyCoder
+from pipeline.joins.parts.waiting import Places, WaitingSales
 from pipeline.master.port import Master, MasterStatistics
 
 Positions = npt.NDArray[np.int64]
@@ -59,7 +61,7 @@ class JoinStatistics:
 
 @dataclass(frozen=True)
 class Options:
-    """What shapes a join beside its master and its memory. Each join takes what concerns it."""
+    """What shapes a join beside its master and its memory. Each join heeds what concerns it."""
 
     batch: int = 2_000  # most keys of one look-up
     costs: UnitCosts = field(default_factory=UnitCosts)
@@ -67,20 +69,26 @@ class Options:
     max_staleness: float = 300.0  # seconds: no row is served that was read longer ago
     absent_staleness: float = 10.0  # the same for the knowledge that there is no row
     connections: int = 2  # to the master
+    clock: Clock = time.monotonic
+
+
+USUAL = Options()
 
 
 class Join(ABC):
     """One semi-stream join. A new algorithm says how it admits sales and what one iteration does."""
 
     name: ClassVar[str]
-    takes: ClassVar[tuple[str, ...]] = ("batch", "costs")  # the options it has an argument for
     needs_index: ClassVar[bool] = True  # on R's key, and a unique one: False only for joins that scan all of R
+    keeps_rows: ClassVar[bool] = False  # from one micro-batch to the next, for up to `max_staleness`
     asks_by_key: ClassVar[bool] = True  # False: never needs a waiting sale's key again, only its code
 
-    def __init__(self, master: Master, memory: int, batch: int = 2_000, size: MasterStatistics | None = None) -> None:
+    def __init__(
+        self, master: Master, memory: int, options: Options = USUAL, size: MasterStatistics | None = None
+    ) -> None:
         self.master = master
         self.memory = memory  # bytes for everything this join keeps or makes
-        self.batch = batch  # most keys of one look-up
+        self.options = options
         self.size = size or master.statistics()
         self.coder = KeyCoder(master.key_type, self.size.key_bytes)
         self.statistics = JoinStatistics()
@@ -93,7 +101,8 @@ class Join(ABC):
 
     @classmethod
     def made(cls, master: Master, memory: int, options: Options) -> Join:
-        return cls(master, memory, **{name: getattr(options, name) for name in cls.takes})
+        """This join, or what it knows to be better with so little memory."""
+        return cls(master, memory, options)
 
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
@@ -198,6 +207,15 @@ class Join(ABC):
         """Sales proved to have no master row; with their keys, so that a front stage can remember it."""
         match = np.full(len(positions), ABSENT, np.int64)
         return Served(positions, self.master.schema.empty_table(), match, codes)
+
+    def _leave(self, waiting: WaitingSales, sales: Places, rows: pa.Table) -> list[Served]:
+        """These sales go: with their row, or because these rows prove that there is none."""
+        match = waiting.rows_of(sales, self.coder.encode(rows["key"].combine_chunks(), remember=False))
+        found, missing = match >= 0, sales[match < 0]
+        absent = self.absent(waiting.positions[missing], waiting.codes(missing))
+        matched = Served(waiting.positions[sales[found]], rows, match[found])
+        waiting.release(sales)
+        return [piece for piece in (matched, absent) if len(piece.sales)]
 
     def _with_few_long_ones(self, keys: pa.Array) -> pa.Array:
         """As many keys, from the front, as have no more long ones among them than there is room to remember."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 OFFER_SHARE = 10  # one part of so many of the memory is for looking at sales that are offered
 LONG_KEYS_SHARE = 64  # and one to know long keys again
 _LONGEST_OFFER = 16_384  # sales; beyond that nothing is gained, and the processor's cache is lost
@@ -17,6 +19,22 @@ def to_split(memory: int) -> int:
 def longest_offer(memory: int, words: int) -> int:
     """Sales that a join looks at together, if their keys' codes have so many words."""
     return max(1, min(_LONGEST_OFFER, memory // OFFER_SHARE // (8 * words + 64)))
+
+
+def most_that_fit(memory: float, bytes_for: Callable[[int], float], most: int) -> int:
+    """The greatest number, `most` or less, that takes no more than the memory; 0 if none does.
+
+    >>> most_that_fit(100, lambda rows: 10 + 7 * rows, 50), most_that_fit(5, lambda rows: 10 + 7 * rows, 50)
+    (12, 0)
+    """
+    least = 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        if bytes_for(middle) <= memory:
+            least = middle
+        else:
+            most = middle - 1
+    return least
 
 
 def memory_for(needed: float) -> int:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import ClassVar
 
-from pipeline.joins.base import Clock, Options
-from pipeline.joins.budget import memory_for
+from pipeline.joins.base import USUAL, Options
 from pipeline.joins.cost.frontstage import least_memory
-from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.cost.units import Prediction, Relation
 from pipeline.joins.frontstage import FrontStage, predict_before, split_before
 from pipeline.joins.meshjoin import MeshJoin
 from pipeline.master.port import Master
@@ -43,31 +41,24 @@ class CachedMeshJoin(FrontStage):
     """
 
     name: ClassVar[str] = "cmeshjoin"
-    takes: ClassVar[tuple[str, ...]] = ("costs", "stream", "max_staleness", "absent_staleness")
 
-    def __init__(
-        self,
-        master: Master,
-        memory: int,
-        costs: UnitCosts | None = None,
-        stream: Stream | None = None,
-        max_staleness: float = 300.0,
-        absent_staleness: float = 10.0,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        options = Options(costs=(costs or UnitCosts()).of(MeshJoin.name), stream=stream or Stream())
-        inner = split_before(MeshJoin, master, memory, options)
-        super().__init__(MeshJoin.made(master, inner, options), memory, max_staleness, absent_staleness, clock)
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        behind = _behind(options)
+        inner = split_before(MeshJoin, master, memory, behind)
+        super().__init__(MeshJoin(master, inner, behind), memory, options)
 
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        behind = replace(options, costs=options.costs.of(MeshJoin.name))
-        return predict_before(MeshJoin, memory, relation, behind, named=cls.name)
+        return predict_before(MeshJoin, memory, relation, _behind(options), named=cls.name)
 
     @classmethod
     def least(cls, relation: Relation, options: Options) -> float:
-        return memory_for(MeshJoin.least(relation, options)) + least_memory(relation)
+        return MeshJoin.least(relation, options) + least_memory(relation)
 
     @property
     def label(self) -> str:
         return self.name
+
+
+def _behind(options: Options) -> Options:
+    return replace(options, costs=options.costs.of(MeshJoin.name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.base import Clock, Join, Served, matched_rows
+from pipeline.joins.base import USUAL, Join, Options, Served, matched_rows
 from pipeline.joins.cost import auto as cost
-from pipeline.joins.cost.units import Line, Stream, UnitCosts
+from pipeline.joins.cost.units import Line
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import PageDirectory
@@ -55,30 +54,18 @@ class Fetch(Join):
     """
 
     name: ClassVar[str] = "fetch"
-    takes: ClassVar[tuple[str, ...]] = ("batch", "costs", "connections", "stream")
 
     def __init__(
-        self,
-        master: Master,
-        memory: int,
-        batch: int = 2_000,
-        costs: UnitCosts | None = None,
-        connections: int = 2,
-        stream: Stream | None = None,
-        clock: Clock = time.perf_counter,
-        size: MasterStatistics | None = None,
+        self, master: Master, memory: int, options: Options = USUAL, size: MasterStatistics | None = None
     ) -> None:
-        super().__init__(master, memory, batch, size)
-        self.costs = costs or UnitCosts()
-        self.connections = connections
-        self.wanted_batch = batch
+        super().__init__(master, memory, options, size)
+        self.costs = options.costs  # as they are learned
         self.ways = dict.fromkeys(("look-ups", "pages", "scan"), 0)  # how many windows took each
         self.require(cost.least_of_fetch(self.relation), "one sale and its master row")
-        parts = cost.split(memory, self.relation, stream or Stream(), self.costs, batch, connections)
+        parts = cost.split(memory, self.relation, options.stream, options.costs, options.batch, options.connections)
         self._b, self._rows, self._lanes = parts.b, parts.rows, parts.lanes
         self._waiting = WaitingSales(parts.h_S, self.coder.words)
         self._directory = self._possible_directory(self.to_split // cost.DIRECTORY_SHARE)
-        self._clock = clock
         self._work: Iterator[list[Served]] | None = None
         self._open = False  # sales may come in while this work goes on
         self._grows = self._draining = False  # sales came since the last step; no more will come
@@ -134,14 +121,14 @@ class Fetch(Join):
         answers = self.master.lookups(questions) if self._lanes > 1 else map(self.master.lookup, questions)
         took, keys, asked = 0.0, 0, 0
         while True:
-            began = self._clock()
+            began = self.options.clock()
             rows = next(answers, None)
             if rows is None:
                 break
             some = under_way.popleft()
             served = self._release(self._waiting.with_keys(some), rows)
             self._asked[some] = False
-            took, keys, asked = took + self._clock() - began, keys + len(some), asked + 1
+            took, keys, asked = took + self.options.clock() - began, keys + len(some), asked + 1
             yield served
         self._open = False
         self._looked_up += took
@@ -174,13 +161,13 @@ class Fetch(Join):
         return np.concatenate([slots[at:], slots[:at]])
 
     def _scan(self) -> Iterator[list[Served]]:
-        began, h, position, rows_read = self._clock(), len(self._waiting), None, 0
+        began, h, position, rows_read = self.options.clock(), len(self._waiting), None, 0
         while len(self._waiting):
             scan = self.master.scan(position, self._rows)
             position, rows_read = scan.position, rows_read + len(scan.rows)
             served = self._matched(scan.rows)
             if position is None:
-                took, thought = self._clock() - began, cost.scan(rows_read, self._rows, h, self.costs)
+                took, thought = self.options.clock() - began, cost.scan(rows_read, self._rows, h, self.costs)
                 self._learn("scan", rows_read, took, thought)
                 self.size = replace(self.size, rows=rows_read)
                 # Every row that was there throughout has been seen: who still waits has none.
@@ -207,12 +194,7 @@ class Fetch(Join):
     def _release(self, sales: Places, rows: pa.Table) -> list[Served]:
         """These sales leave: with their row, or because there is none."""
         self._answer_bytes = rows.nbytes
-        match = self._waiting.rows_of(sales, self.coder.encode(rows["key"].combine_chunks(), remember=False))
-        found, missing = match >= 0, sales[match < 0]
-        absent = self.absent(self._waiting.positions[missing], self._waiting.codes(missing))
-        matched = Served(self._waiting.positions[sales[found]], rows, match[found])
-        self._waiting.release(sales)
-        return [piece for piece in (matched, absent) if len(piece.sales)]
+        return self._leave(self._waiting, sales, rows)
 
     def _possible_directory(self, memory: int) -> PageDirectory | None:
         """Pages need a directory that fits: then R is not too large for pages that fill the disk buffer."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.base import ABSENT, Clock, Join, Options, Positions, Served, matched_rows, relation
+from pipeline.joins.base import ABSENT, USUAL, Join, Options, Positions, Served, matched_rows, relation
 from pipeline.joins.budget import memory_for, to_split
 from pipeline.joins.cost import frontstage as cost
 from pipeline.joins.cost.units import Prediction, Relation, Stream
@@ -62,23 +61,18 @@ class FrontStage(Join):
 
     name: ClassVar[str] = "front stage"
 
-    def __init__(
-        self,
-        inner: Join,
-        memory: int,
-        max_staleness: float = 300.0,
-        absent_staleness: float = 10.0,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        super().__init__(inner.master, memory, size=inner.size)
+    keeps_rows: ClassVar[bool] = True
+
+    def __init__(self, inner: Join, memory: int, options: Options = USUAL) -> None:
+        super().__init__(inner.master, memory, options, inner.size)
         self.inner = inner
         self.coder = inner.coder  # a sale's key is encoded once, here
         self.asks_by_key = inner.asks_by_key  # type: ignore[misc]  # as the join behind does
         self.require(
             inner.to_split + cost.least_memory(self.relation), f"the join behind ({inner.memory:,} bytes) and a row"
         )
-        self._life = {True: max_staleness, False: absent_staleness}
-        self._clock, self._born = clock, clock()
+        self._life = {True: options.max_staleness, False: options.absent_staleness}
+        self._born = options.clock()
         self._random = np.random.default_rng(0)
         self.cache = self._make_cache()
         self.threshold = 0.0
@@ -167,7 +161,7 @@ class FrontStage(Join):
         return RowCache(max(1, RowCache.capacity_for(memory, v_R, words)), v_R, words, self.master.schema)
 
     def _now(self) -> float:
-        return self._clock() - self._born
+        return self.options.clock() - self._born
 
     @property
     def _most_long_keys(self) -> int:

@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.base import Join, Options, Positions, Served, matched_rows
+from pipeline.joins.base import USUAL, Join, Options, Positions, Served, matched_rows
 from pipeline.joins.budget import to_split
 from pipeline.joins.cost import hybridjoin as cost
-from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.cost.units import Prediction, Relation
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import PageDirectory
@@ -56,22 +56,12 @@ class HybridJoin(Join):
     """
 
     name: ClassVar[str] = "hybridjoin"
-    takes: ClassVar[tuple[str, ...]] = ("batch", "costs", "stream")
     _has_resident_part: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        master: Master,
-        memory: int,
-        batch: int = 2_000,
-        costs: UnitCosts | None = None,
-        stream: Stream | None = None,
-    ) -> None:
-        super().__init__(master, memory, batch)
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        super().__init__(master, memory, options)
         self.require(cost.least_bytes(self.relation), "one sale, one page and its directory")
-        self.split = cost.split(
-            self.to_split, self.relation, stream or Stream(), costs or UnitCosts(), self._has_resident_part
-        )
+        self.split = cost.split(self.to_split, self.relation, options.stream, options.costs, self._has_resident_part)
         self._waiting = WaitingSales(self.split.h_S, self.coder.words)  # H and Q
         self._pages = PageDirectory(master, self.split.d, cost.directory_bytes(self.split.d, self.relation))
         self._page_of = np.full(self.split.h_S, _NO_PAGE, np.int32)  # of a waiting key, by its slot
@@ -114,10 +104,10 @@ class HybridJoin(Join):
         """
         oldest = self._oldest_key()
         if oldest is None:
-            most = min(self.batch, self._pages.limit + cost.named(self.split.d))
+            most = min(self.options.batch, self._pages.limit + cost.named(self.split.d))
             asked, self._unproved = self._unproved[:most], self._unproved[most:]
             return None, asked
-        most = min(self.batch, cost.named(self.split.d)) - 1
+        most = min(self.options.batch, cost.named(self.split.d)) - 1
         asked, self._unproved = np.append(self._unproved[:most], oldest), self._unproved[most:]
         return int(self._page_of[oldest]), asked
 

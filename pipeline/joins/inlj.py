@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.base import Join, Options, Served
+from pipeline.joins.base import USUAL, Join, Options, Served
 from pipeline.joins.budget import to_split
 from pipeline.joins.cost import inlj as cost
 from pipeline.joins.cost.units import Prediction, Relation
@@ -32,7 +32,7 @@ class IndexNestedLoopJoin(Join):
     Example
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = IndexNestedLoopJoin(R, memory=64_000, batch=2)
+        >>> join = IndexNestedLoopJoin(R, memory=64_000, options=Options(batch=2))
         >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         3
         >>> matched, absent = join.step()
@@ -46,11 +46,10 @@ class IndexNestedLoopJoin(Join):
     """
 
     name: ClassVar[str] = "inlj"
-    takes: ClassVar[tuple[str, ...]] = ("batch",)
 
-    def __init__(self, master: Master, memory: int, batch: int = 2_000) -> None:
-        super().__init__(master, memory, batch)
-        parts = cost.split(self.to_split, self.relation, batch)
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        super().__init__(master, memory, options)
+        parts = cost.split(self.to_split, self.relation, options.batch)
         self.require(parts.least, "one sale and its master row")
         self.batch = parts.b
         self._waiting = WaitingSales(parts.h_S, self.coder.words)
@@ -68,7 +67,7 @@ class IndexNestedLoopJoin(Join):
     #   1  while true
     #   2    read the next tuples from S                                  -> _admit
     #   3    access R by the index with their keys                        -> _look_up
-    #   4    output the matching pairs; the tuples leave                  -> _release
+    #   4    output the matching pairs; the tuples leave                  -> _leave
     def _admit(self, positions: Positions, codes: Codes) -> int:
         self._waiting.admit(positions, codes)
         self.statistics.misses += len(positions)
@@ -77,7 +76,7 @@ class IndexNestedLoopJoin(Join):
     def _iterate(self, drain: bool) -> list[Served]:
         sales, codes = self._next_sales()
         rows = self._look_up(codes)
-        return self._release(sales, rows)
+        return self._leave(self._waiting, sales, rows)
 
     def _next_sales(self) -> tuple[Places, Codes]:
         """The sales that wait longest and their distinct keys, and with them everybody who wants the same."""
@@ -94,14 +93,6 @@ class IndexNestedLoopJoin(Join):
         rows = self.master.lookup(self.coder.decode(codes))
         self._answer_bytes = rows.nbytes
         return rows
-
-    def _release(self, sales: Places, rows: pa.Table) -> list[Served]:
-        match = self._waiting.rows_of(sales, self.coder.encode(rows["key"].combine_chunks(), remember=False))
-        found, missing = match >= 0, sales[match < 0]
-        absent = self.absent(self._waiting.positions[missing], self._waiting.codes(missing))
-        matched = Served(self._waiting.positions[sales[found]], rows, match[found])
-        self._waiting.release(sales)
-        return [piece for piece in (matched, absent) if len(piece.sales)]
 
     def _room(self) -> int:
         return self._waiting.room

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.base import Join, Options, Served, matched_rows
+from pipeline.joins.base import USUAL, Join, Options, Served, matched_rows
 from pipeline.joins.budget import to_split
 from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost.units import Prediction, Relation, UnitCosts
@@ -60,14 +60,13 @@ class MeshJoin(Join):
     """
 
     name: ClassVar[str] = "meshjoin"
-    takes: ClassVar[tuple[str, ...]] = ("costs",)
     needs_index: ClassVar[bool] = False
     asks_by_key: ClassVar[bool] = False
 
-    def __init__(self, master: Master, memory: int, costs: UnitCosts | None = None) -> None:
-        super().__init__(master, memory)
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        super().__init__(master, memory, options)
         self.require(cost.least(self.relation), f"a cycle over {self.size.rows:,} rows with a sale for every read")
-        self.split = self._split(costs or UnitCosts())
+        self.split = self._split(options.costs)
         self._waiting = WaitingSales(self.split.h_S, self.coder.words, marks=True)  # H, and Q's sales
         self._segments: deque[Segment] = deque()  # Q's slots, the oldest first
         self._arrived = 0  # sales in H that no segment has yet

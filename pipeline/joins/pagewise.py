@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from typing import ClassVar
 
@@ -10,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.base import Clock, Join, Options, Positions, Served, matched_rows
+from pipeline.joins.base import USUAL, Join, Options, Positions, Served, matched_rows
 from pipeline.joins.budget import to_split
 from pipeline.joins.cost import partitioned as cost
-from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.cost.units import Prediction, Relation
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pagecache import PageCache
@@ -29,31 +28,20 @@ _PATIENCE = 2  # a sale waits at most so many times as many steps as R has pages
 class PagewiseJoin(Join):
     """Slots, pages and proofs; a subclass says when a page is read, and which pages are worth keeping."""
 
-    takes: ClassVar[tuple[str, ...]] = ("batch", "costs", "stream", "max_staleness")
+    keeps_rows: ClassVar[bool] = True
     has_pending_phase: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        master: Master,
-        memory: int,
-        batch: int = 2_000,
-        costs: UnitCosts | None = None,
-        stream: Stream | None = None,
-        max_staleness: float = 300.0,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        super().__init__(master, memory, batch)
-        costs = costs or UnitCosts()
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        super().__init__(master, memory, options)
         self.require(cost.least(self.relation, self.has_pending_phase), "one sale, one row and a directory of one page")
-        planned = (costs, stream or Stream(), self.has_pending_phase)
-        self.parts = parts = cost.split(self.to_split, self.relation, batch, *planned)
-        self._clock = clock
-        self._few = cost.few_keys(costs)
+        planned = (options.costs, options.stream, self.has_pending_phase)
+        self.parts = parts = cost.split(self.to_split, self.relation, options.batch, *planned)
+        self._few = cost.few_keys(options.costs)
         self._waiting = WaitingSales(parts.h_S, self.coder.words)
         self._page = np.full(parts.h_S, _NO_PAGE, np.int32)  # of a waiting key
         self._since = np.zeros(parts.h_S, np.int32)  # the step in which it came
         self._directory = PageDirectory(master, parts.d, parts.directory)
-        self._cache = PageCache(parts.cache, self.relation.v_R, self.coder.words, max_staleness, clock)
+        self._cache = PageCache(parts.cache, self.relation.v_R, self.coder.words, options.max_staleness, options.clock)
         self._generation = 0
         self._count = np.zeros(0, np.int32)  # of a page: its waiting sales
         self._worth = np.zeros(0, np.float64)  # of a page: the least worth goes first
@@ -120,7 +108,7 @@ class PagewiseJoin(Join):
         if page in self._cache or not self.parts.reads_pages:
             self._unproved = slots
             return self._prove()
-        asked_at = self._clock()
+        asked_at = self.options.clock()
         codes = self._waiting.index.codes[slots]
         also = self.coder.decode(codes) if len(slots) <= self._few else None
         rows = self._directory.read(page, also)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.joins.base import Positions, Served
+from pipeline.joins.base import USUAL, Options, Positions, Served
 from pipeline.joins.pagewise import PagewiseJoin
 from pipeline.joins.parts.keycodes import Codes
+from pipeline.master.port import Master
 
 
 class PartitionedJoin(PagewiseJoin):
@@ -51,8 +52,8 @@ class PartitionedJoin(PagewiseJoin):
 
     name: ClassVar[str] = "partitioned"
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        super().__init__(master, memory, options)
         self._ready: list[Served] = []  # joined on arrival
 
     # As described, for the sales of one offer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pipeline.joins.base import Options
+from pipeline.joins.base import USUAL, Options
 from pipeline.joins.budget import to_split
 from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost.units import Prediction, Relation, UnitCosts
@@ -50,17 +50,17 @@ class ReducedMeshJoin(MeshJoin):
 
     name: ClassVar[str] = "r-meshjoin"
 
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        super().__init__(master, memory, options)
+        self._reads_a_slot = -(-self.split.k // self.split.slots)
+        self._reads_since = 0  # the newest segment came in
+
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
         return cost.predict_reduced(to_split(memory), relation, options.stream, options.costs)
 
     def _split(self, costs: UnitCosts) -> cost.Split:
         return cost.split_reduced(self.to_split, self.relation, costs)
-
-    def __init__(self, master: Master, memory: int, costs: UnitCosts | None = None) -> None:
-        super().__init__(master, memory, costs)
-        self._reads_a_slot = -(-self.split.k // self.split.slots)
-        self._reads_since = 0  # the newest segment came in
 
     def _waits_for_more(self) -> bool:
         return False

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.joins.base import Positions, Served
+from pipeline.joins.base import USUAL, Options, Positions, Served
 from pipeline.joins.cost.partitioned import pending_sales
 from pipeline.joins.pagewise import PagewiseJoin
 from pipeline.joins.parts.keycodes import Codes
+from pipeline.master.port import Master
 
 _HALF_LIFE = 4  # a block's utility is halved after so many times the sales that may wait
 
@@ -55,8 +56,8 @@ class SemiStreamingIndexJoin(PagewiseJoin):
     name: ClassVar[str] = "ssij"
     has_pending_phase: ClassVar[bool] = True
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        super().__init__(master, memory, options)
         self._pending_limit = min(pending_sales(self.parts.h_S), self._longest_offer)
         self._collected: list[tuple[Positions, Codes]] = []
 

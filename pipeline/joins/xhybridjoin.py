@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.base import ABSENT, Clock, Positions, Served
+from pipeline.joins.base import ABSENT, USUAL, Options, Positions, Served
 from pipeline.joins.cost import hybridjoin as cost
-from pipeline.joins.cost.units import Stream, UnitCosts
 from pipeline.joins.hybridjoin import HybridJoin
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
@@ -55,29 +53,19 @@ class ExtendedHybridJoin(HybridJoin):
     """
 
     name: ClassVar[str] = "x-hybridjoin"
-    takes: ClassVar[tuple[str, ...]] = ("batch", "costs", "stream", "max_staleness")
+    keeps_rows: ClassVar[bool] = True
     _has_resident_part: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        master: Master,
-        memory: int,
-        batch: int = 2_000,
-        costs: UnitCosts | None = None,
-        stream: Stream | None = None,
-        max_staleness: float = 300.0,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        super().__init__(master, memory, batch, costs, stream)
-        self._clock = clock
+    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
+        super().__init__(master, memory, options)
         self._resident = ResidentPages(
             self.master.schema,
             self.coder,
             rows=cost.resident_rows(self.split.d, self.split.l),
             row_bytes=self.relation.v_R,
             pages=cost.pages(self.split.d, self.relation) if self.split.l else 0,
-            clock=clock,
-            max_staleness=max_staleness,
+            clock=options.clock,
+            max_staleness=options.max_staleness,
             waiting=self.split.h_S,
         )
         self._generation = 0
@@ -132,7 +120,7 @@ class ExtendedHybridJoin(HybridJoin):
         return served
 
     def _read(self, page: int | None, asked: Slots) -> pa.Table:
-        self._read_at = self._clock()
+        self._read_at = self.options.clock()
         self._asked, self._pages_asked = asked, self._page_of[asked]
         return super()._read(page, asked)
 

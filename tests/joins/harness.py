@@ -33,13 +33,13 @@ class Variant:
     name: str
     behind_front_stage: bool
 
-    def build(self, master: Master, memory: int, **settings: object) -> Join:
+    def build(self, master: Master, memory: int) -> Join:
         make: Callable[..., Join] = JOINS[self.name]
         if not self.behind_front_stage:
             return make(master, memory)
         least = smallest_memory(Variant(self.name, behind_front_stage=False), master)
-        spare = max(0, memory - named_least(lambda: FrontStage(make(master, least), 1, **settings)))
-        return FrontStage(make(master, least + spare // 2), memory, **settings)
+        spare = max(0, memory - named_least(lambda: FrontStage(make(master, least), 1)))
+        return FrontStage(make(master, least + spare // 2), memory)
 
     def __str__(self) -> str:
         return f"front stage + {self.name}" if self.behind_front_stage else self.name

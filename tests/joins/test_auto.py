@@ -30,14 +30,15 @@ def watched(rows: int, sales: int, skew: float = 0.8) -> tuple[pa.Array, Watched
 @pytest.mark.parametrize(("costs", "way"), [(LOOK_UPS, "look-ups"), (SCANS, "scan")])
 def test_the_cheaper_way_is_taken_and_both_answer_alike(costs, way):
     keys, master = watched(rows=2_000, sales=4_000)
-    join = Fetch(master, 1 << 22, costs=costs)
+    join = Fetch(master, 1 << 22, Options(costs=costs))
     assert answer(drive(join, keys, cuts=[1_500])) == oracle(keys, master.table)
     assert {taken for taken, windows in join.ways.items() if windows} == {way}
 
 
 def test_no_key_is_asked_for_twice_in_a_batch():
     keys, master = watched(rows=2_000, sales=20_000)
-    for join in (Fetch(master, 1 << 23, batch=300, costs=LOOK_UPS), AutoJoin(master, 1 << 24, 300, LOOK_UPS)):
+    options = Options(batch=300, costs=LOOK_UPS)
+    for join in (Fetch(master, 1 << 23, options), AutoJoin(master, 1 << 24, options)):
         master.asked.clear()
         drive(join, keys)
         asked = list(itertools.chain.from_iterable(master.asked))
@@ -51,7 +52,7 @@ def test_wanted_keys_that_lie_together_are_read_by_pages_and_the_others_by_name(
     costs = UnitCosts(
         lookup=Line(0, 1e-5), overlapped=Line(0, 1e-5), page=Line(0, 1e-7), scan=DEAR, borders=1e-12, loop=0, c_W=0
     )
-    join = Fetch(master, 1 << 23, costs=costs)
+    join = Fetch(master, 1 << 23, Options(costs=costs))
     for _ in range(3):
         assert answer(drive(join, keys)) == oracle(keys, master.table)
     assert join.ways["pages"] >= 1
@@ -64,7 +65,7 @@ def test_what_a_look_up_really_costs_moves_the_choice():
     keys, master = watched(rows=2_000, sales=4_000, skew=0.0)
     ticks = itertools.count(step=5.0)
     costs = UnitCosts(overlapped=Line(1e-6, 1e-6), lookup=Line(1e-6, 1e-6), scan=Line(1e-3, 1e-3), page=DEAR)
-    join = Fetch(master, 1 << 22, costs=costs, clock=lambda: next(ticks))
+    join = Fetch(master, 1 << 22, Options(costs=costs, clock=lambda: next(ticks)))
     for _ in range(4):
         drive(join, keys)
     assert join.ways["look-ups"] >= 2
@@ -74,7 +75,8 @@ def test_what_a_look_up_really_costs_moves_the_choice():
 def test_without_skew_the_cache_gives_its_memory_to_the_waiting_sales():
     keys, plain = thousands(rows=30_000, sales=240_000, skew=0.0, absent=0.0)
     scan_wins = UnitCosts(lookup=Line(1e-4, 1e-4), overlapped=Line(1e-4, 1e-4), page=DEAR, scan=Line(1e-4, 1e-6))
-    join = AutoJoin(plain, 600_000, costs=scan_wins, stream=Stream(e=1.5, batch=20_000))  # more skew than there is
+    more_skew = Stream(e=1.5, batch=20_000)  # than there is
+    join = AutoJoin(plain, 600_000, Options(costs=scan_wins, stream=more_skew))
     before = join.inner.memory
     drive(join, keys, cuts=range(20_000, 240_000, 20_000))
     assert join.inner.memory > before
@@ -83,7 +85,7 @@ def test_without_skew_the_cache_gives_its_memory_to_the_waiting_sales():
 
 def test_more_sales_are_waited_for_only_while_they_come():
     keys, master = watched(rows=500, sales=300)
-    join = Fetch(master, 1 << 22, costs=LOOK_UPS)
+    join = Fetch(master, 1 << 22, Options(costs=LOOK_UPS))
     assert join.offer(np.arange(200), keys[:200]) == 200
     assert join.step() == []
     assert not master.asked
@@ -93,7 +95,7 @@ def test_more_sales_are_waited_for_only_while_they_come():
 
 def test_no_key_waits_for_ever_while_others_keep_coming():
     keys, master = watched(rows=5_000, sales=400_000, skew=1.0)
-    join = Fetch(master, 200_000, batch=300, costs=LOOK_UPS)
+    join = Fetch(master, 200_000, Options(batch=300, costs=LOOK_UPS))
     offered, longest = 0, 0
     while offered < len(keys):
         while taken := join.offer(np.arange(offered, min(offered + 5_000, len(keys))), keys.slice(offered, 5_000)):

@@ -15,12 +15,14 @@ from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import master_table, thousands
 
 STALENESS, ABSENT_STALENESS = 300.0, 10.0
-KEEP_ROWS = [name for name in JOINS if "max_staleness" in JOINS[name].takes and not has_front_stage(name)]
+KEEP_ROWS = [name for name in JOINS if JOINS[name].keeps_rows and not has_front_stage(name)]
 
 
 def cached(master: MemoryMaster, memory: int = 1 << 20, clock: FakeClock | None = None) -> FrontStage:
     inner = IndexNestedLoopJoin(master, memory // 2)
-    return FrontStage(inner, memory, STALENESS, ABSENT_STALENESS, clock or FakeClock())
+    return FrontStage(
+        inner, memory, Options(max_staleness=STALENESS, absent_staleness=ABSENT_STALENESS, clock=clock or FakeClock())
+    )
 
 
 @pytest.fixture

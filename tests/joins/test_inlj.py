@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from pipeline.joins.base import Options
 from pipeline.joins.inlj import IndexNestedLoopJoin
 from tests.fakes import WatchedMaster
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
@@ -39,13 +40,13 @@ def test_a_key_is_asked_for_at_most_once_a_window(busy, memory):
 def test_a_whole_batch_that_fits_is_one_window_of_full_queries(busy):
     keys, master = busy
     distinct = len(keys.unique())
-    drive(IndexNestedLoopJoin(master, 1 << 24, batch=100), keys)
+    drive(IndexNestedLoopJoin(master, 1 << 24, Options(batch=100)), keys)
     assert [len(asked) for asked in master.asked] == [100] * (distinct // 100) + [distinct % 100]
 
 
 def test_one_key_a_query_as_published(busy):
     keys, master = busy
-    served = drive(IndexNestedLoopJoin(master, 60_000, batch=1), keys)
+    served = drive(IndexNestedLoopJoin(master, 60_000, Options(batch=1)), keys)
     assert answer(served) == oracle(keys, master.table)
     assert {len(asked) for asked in master.asked} == {1}
 

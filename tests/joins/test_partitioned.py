@@ -34,7 +34,7 @@ def serve(join, keys) -> None:
 def many_pages():
     """A join over 4 000 rows in a dozen partitions or more, whose rows are not kept."""
     _, master = thousands(rows=4_000, sales=0, skew=0.0)
-    join = PartitionedJoin(master, 100_000, max_staleness=0)
+    join = PartitionedJoin(master, 100_000, Options(max_staleness=0))
     assert join.parts.reads_pages
     assert 10 < join.parts.k < 200
     return join
@@ -94,7 +94,7 @@ def test_with_no_new_sales_the_fullest_slots_are_read_one_a_step(many_pages):
 def test_rows_read_not_long_ago_serve_sales_on_arrival_until_they_are_too_old():
     keys, master = thousands(rows=100, sales=50, skew=1.0, absent=0.0)
     clock = FakeClock()
-    join = PartitionedJoin(master, 1 << 20, stream=Stream(e=1.5, batch=50), max_staleness=60, clock=clock)
+    join = PartitionedJoin(master, 1 << 20, Options(stream=Stream(e=1.5, batch=50), max_staleness=60, clock=clock))
     assert join.parts.pages_kept == join.parts.k, "this budget keeps all of R"
     assert answer(drive(join, keys)) == oracle(keys, master.table)
     read = pages_read(join)
@@ -108,7 +108,7 @@ def test_rows_read_not_long_ago_serve_sales_on_arrival_until_they_are_too_old():
 
 def test_a_key_that_is_not_on_its_kept_partition_is_asked_for_by_name_and_the_partition_not_read_again():
     master = MemoryMaster(master_table([2 * row for row in range(100)], "integers"))
-    join = PartitionedJoin(master, 1 << 20, stream=Stream(e=1.5, batch=50))
+    join = PartitionedJoin(master, 1 << 20, Options(stream=Stream(e=1.5, batch=50)))
     drive(join, pa.array([2 * row for row in range(100)]))
     read = pages_read(join)
     assert answer(drive(join, pa.array([5, 7]))) == oracle(pa.array([5, 7]), master.table)
@@ -137,7 +137,7 @@ def test_the_model_foretells_queries_and_rows_within_20_percent(kind, memory, sk
     unknown = 2 * random.permutation(20_000)[: 2 * WINDOW] + 1
     keys = pa.array(np.where(random.random(2 * WINDOW) < absent, unknown, keys.to_numpy()))
     options = Options(stream=Stream(e=skew, batch=WINDOW, absent=absent))
-    join = kind.made(master, memory, options)
+    join = kind(master, memory, options)
     serve(join, keys.slice(0, WINDOW))  # fills the cache
     reads = master.reads.by_kind
     before = {name: (reads[name].queries, reads[name].rows) for name in ("page", "lookup")}

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.joins.base import Options
 from pipeline.joins.cost.units import Stream
 from pipeline.joins.ssij import SemiStreamingIndexJoin
 from tests.fakes import FakeClock
@@ -15,7 +16,7 @@ from tests.joins.workloads import thousands
 def join():
     """A join over 4 000 rows in some dozens of blocks, of which a few can be kept."""
     _, master = thousands(rows=4_000, sales=0, skew=0.0)
-    join = SemiStreamingIndexJoin(master, 200_000, stream=Stream(e=1.5))
+    join = SemiStreamingIndexJoin(master, 200_000, Options(stream=Stream(e=1.5)))
     assert 1 <= join.parts.pages_kept < join.parts.k / 2
     return join
 
@@ -81,7 +82,9 @@ def test_a_block_that_is_no_longer_wanted_makes_room_for_one_that_is(join):
 def test_a_kept_block_expires():
     keys, master = thousands(rows=100, sales=50, skew=1.0, absent=0.0)
     clock = FakeClock()
-    join = SemiStreamingIndexJoin(master, 1 << 20, stream=Stream(e=1.5, batch=50), max_staleness=60, clock=clock)
+    join = SemiStreamingIndexJoin(
+        master, 1 << 20, Options(stream=Stream(e=1.5, batch=50), max_staleness=60, clock=clock)
+    )
     drive(join, keys)
     clock.advance(59)
     assert serve(join, keys) == 50

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.joins.base import Options
 from pipeline.joins.cost import hybridjoin as cost
 from pipeline.joins.cost.units import Stream
 from pipeline.joins.xhybridjoin import ExtendedHybridJoin
@@ -29,7 +30,7 @@ def master() -> MemoryMaster:
 
 
 def make(master: MemoryMaster, memory: int = 120_000, **settings) -> ExtendedHybridJoin:
-    return ExtendedHybridJoin(master, memory, **settings)
+    return ExtendedHybridJoin(master, memory, Options(**settings))
 
 
 def within(first: int, last: int, sales: int, seed: int = 0) -> pa.Array:

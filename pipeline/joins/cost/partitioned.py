@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from pipeline.joins.budget import most_that_fit
 from pipeline.joins.cost.play import play
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, Zipf, best, grid
 from pipeline.joins.parts.pagecache import PageCache
@@ -112,14 +113,11 @@ def pending_sales(h_S: int) -> int:
 
 def _capacity(memory: float, relation: Relation, pending: bool) -> int:
     """The most waiting sales that fit into so many bytes."""
-    least, most = 0, max(0, WaitingSales.capacity_for(max(0.0, memory), relation.words))
-    while least < most:
-        middle = (least + most + 1) // 2
-        if _sales_bytes(middle, relation, pending) <= memory:
-            least = middle
-        else:
-            most = middle - 1
-    return least
+    return most_that_fit(
+        memory,
+        lambda number: _sales_bytes(number, relation, pending),
+        max(0, WaitingSales.capacity_for(max(0.0, memory), relation.words)),
+    )
 
 
 def _seconds_a_sale(parts: Split, relation: Relation, stream: Stream, costs: UnitCosts, zipf: Zipf) -> float:

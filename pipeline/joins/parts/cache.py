@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.joins.budget import most_that_fit
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 
@@ -79,14 +80,9 @@ class RowCache:
     @classmethod
     def capacity_for(cls, memory: float, row_bytes: float, words: int) -> int:
         """The most rows that fit into so many bytes."""
-        least, most = 0, max(0, int(memory / row_bytes))
-        while least < most:
-            middle = (least + most + 1) // 2
-            if cls.bytes_for(middle, row_bytes, words) <= memory:
-                least = middle
-            else:
-                most = middle - 1
-        return least
+        return most_that_fit(
+            memory, lambda number: cls.bytes_for(number, row_bytes, words), max(0, int(memory / row_bytes))
+        )
 
     def __len__(self) -> int:
         return len(self._index)

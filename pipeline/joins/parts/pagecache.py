@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipeline.joins.budget import most_that_fit
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 
@@ -61,14 +62,9 @@ class PageCache:
     @classmethod
     def rows_for(cls, memory: float, row_bytes: float, words: int) -> int:
         """The most rows of this width that fit into so many bytes."""
-        least, most = 0, int(memory / (row_bytes + 12))
-        while least < most:
-            middle = (least + most + 1) // 2
-            if cls.bytes_for(middle, row_bytes, words) <= memory:
-                least = middle
-            else:
-                most = middle - 1
-        return least
+        return most_that_fit(
+            memory, lambda number: cls.bytes_for(number, row_bytes, words), int(memory / (row_bytes + 12))
+        )
 
     def __len__(self) -> int:
         """Rows in the cache."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.joins.budget import most_that_fit
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 
@@ -61,14 +62,11 @@ class WaitingSales:
     @classmethod
     def capacity_for(cls, memory: float, words: int, beside: int = 0) -> int:
         """The most sales that fit into so many bytes."""
-        least, most = 0, max(1, int(memory) // (_SALE_BYTES + _WORK_BYTES))
-        while least < most:
-            middle = (least + most + 1) // 2
-            if cls.bytes_for(middle, words, beside) <= memory:
-                least = middle
-            else:
-                most = middle - 1
-        return least
+        return most_that_fit(
+            memory,
+            lambda number: cls.bytes_for(number, words, beside),
+            max(1, int(memory) // (_SALE_BYTES + _WORK_BYTES)),
+        )
 
     def __len__(self) -> int:
         return self._waiting
