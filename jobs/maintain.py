@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from pipeline import cli, settings
+from pipeline.commands import Config, Set
 from pipeline.maintain import SAFE_RETENTION_HOURS, STEPS, Wishes, maintain
 from pipeline.plan import resolve
 from pipeline.session import open_session
@@ -19,8 +20,8 @@ def main(
     retain_hours: Annotated[int, typer.Option(min=0, help="How long removed files stay.")] = SAFE_RETENTION_HOURS,
     force: Annotated[list[str] | None, typer.Option(help="A table that may be vacuumed earlier than is safe.")] = None,
     job_is_stopped: Annotated[bool, typer.Option("--job-is-stopped", help="Needed on S3.")] = False,
-    config: cli.Config = None,
-    set_: cli.Set = None,
+    config: Config = None,
+    set_: Set = None,
 ) -> None:
     """Keep the warehouse tables quick and small: OPTIMIZE, log and checkpoint retention, VACUUM."""
     wishes = Wishes(
