@@ -24,6 +24,7 @@ _SECONDS = 0.5
 _OFFER = 8_192
 _SKEW = 0.5
 _FLOW_MEMORY = 4 << 20
+_LEAST_QUERIES = 3
 _NEVER = Line(1.0, 1.0)  # seconds: auto takes another way
 
 
@@ -61,9 +62,10 @@ def in_flow(master: Master, keys: pa.Array, batch: int, costs: UnitCosts, connec
     fetch = Fetch(master, _FLOW_MEMORY, Options(batch=batch, costs=by_name, connections=connections))
     _run(fetch, keys, _SECONDS / 5)  # opens connections
     master.reads.by_kind.pop("lookup", None)
-    served = fetch.statistics.offered - fetch.pending
-    took = _run(fetch, keys, _SECONDS)
-    count, sales = master.reads.by_kind["lookup"], fetch.statistics.offered - fetch.pending - served
+    count, served, took = master.reads.by_kind["lookup"], fetch.statistics.offered - fetch.pending, 0.0
+    while count.queries < _LEAST_QUERIES:  # far away, or paced, half a second may bring none
+        took += _run(fetch, keys, _SECONDS)
+    sales = fetch.statistics.offered - fetch.pending - served
     steps = sales * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
     return count.rows / count.queries, (took - steps) / count.queries
 

@@ -1,7 +1,6 @@
 """The joins that scan: how much they read and when a sale may leave, also while R changes under them."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -219,15 +218,6 @@ def test_the_default_disk_buffer_costs_less_than_a_quarter_of_the_best_rate_for_
         best = cost.service_rate(cost.split(memory, RELATION, costs), RELATION, costs)
         assert cost.service_rate(cost.divide(memory, RELATION, default), RELATION, costs) > 0.75 * best
         assert cost.split_reduced(memory, RELATION, costs).b == default
-
-
-@pytest.mark.parametrize("mu", [1_000, 30_000, 200_000])
-def test_the_least_memory_for_a_rate_gives_that_rate_and_less_does_not(mu):
-    costs = UnitCosts()
-    memory = cost.least_memory(mu, RELATION, costs)
-    assert cost.service_rate(cost.split(memory, RELATION, costs), RELATION, costs) > 0.95 * mu
-    assert cost.service_rate(cost.split(int(0.8 * memory), RELATION, costs), RELATION, costs) < 0.95 * mu
-    assert cost.least_memory(mu, RELATION, replace(costs, c_O=1.0)) is None
 
 
 def test_with_too_little_memory_the_model_answers_as_for_the_least():

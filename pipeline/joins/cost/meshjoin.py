@@ -138,24 +138,6 @@ def predict_reduced(
     return _predict("r-meshjoin", memory, parts, w, admitting, relation, stream, costs)
 
 
-def least_memory(mu: float, relation: Relation, costs: UnitCosts) -> int | None:
-    """The least bytes for meshjoin to serve `mu` sales a second of an endless stream; None: no memory is enough.
-
-    Equation 6, w = lambda * c_loop, put into equation 1; then the b with the least M (figure 5a).
-    """
-    candidates = []
-    for b in _buffers(relation, math.inf):
-        k = reads_a_cycle(relation.R_t, b)
-        a_read = c_loop(relation.R_t / k, 0, 0, costs)
-        a_sale = c_loop(relation.R_t / k, 1, k, costs) - a_read  # a sale of each segment waits: w * k in all
-        if mu * a_sale < 1:
-            h_S = max(k, k * math.ceil(mu * a_read / (1 - mu * a_sale)))
-            rest = b * relation.row_bytes + _sales_bytes(h_S, relation)
-            shared = max(rest * _QUEUE_SHARE / (_QUEUE_SHARE - 1), rest + _LEAST_SLOTS * _slot_bytes(relation))
-            candidates.append(math.ceil(min(rest + k * _slot_bytes(relation), shared)))
-    return max(least(relation), min(candidates)) if candidates else None
-
-
 def _predict(
     name: str,
     memory: int,
