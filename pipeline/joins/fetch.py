@@ -151,7 +151,7 @@ class Fetch(Join):
             self._asked[some] = True
             self._next = int(some[-1]) + 1
             under_way.append(some)
-            yield self.coder.decode(self._waiting.index.codes[some])
+            yield self.coder.decode(self._waiting.index.codes_of(some))
 
     def _unasked(self) -> Slots:
         """From where the last question ended, and round: else the last keys would wait for ever, and gather sales."""
@@ -208,7 +208,7 @@ class Fetch(Join):
         # The directory costs a pass over all keys: not before the look-ups have cost twice as much.
         if self._directory is None or self._looked_up < 2 * self.costs.borders * self.size.rows:
             return none, slots
-        page_of = self._directory.page_of(self.coder.decode(self._waiting.index.codes[slots]))
+        page_of = self._directory.page_of(self.coder.decode(self._waiting.index.codes_of(slots)))
         wanted = np.bincount(page_of)
         worth = wanted * self.costs.overlapped.item > cost.page(self._page_rows, len(self._waiting), self.costs)
         return np.flatnonzero(worth).astype(np.int32), slots[~worth[page_of]]

@@ -16,13 +16,14 @@ from pipeline.joins.budget import memory_for, to_split
 from pipeline.joins.cost import frontstage as cost
 from pipeline.joins.cost.units import Prediction, Relation, Stream
 from pipeline.joins.parts.cache import NO_ROW, Newcomers, RowCache
-from pipeline.joins.parts.keycodes import Codes, KeyCoder
+from pipeline.joins.parts.keycodes import Codes, KeyCoder, picked
 from pipeline.joins.parts.keyindex import KeyIndex
 from pipeline.master.port import Master
 
 _JITTER = 0.1  # share of its life by which a row may expire early, so that a warm cache does not expire at once
 _HALF_LIFE = 20  # a use counts half when so many sales a cached row have passed
 _RAISE, _LOWER = 1.5, 0.5  # how the threshold moves
+_WORTH_AN_OFFER = 3  # a last one may be that much shorter than the longest
 _TOO_OFTEN = 0.1  # evictions, as a share of the cache, that show the threshold to be too low
 
 
@@ -77,6 +78,7 @@ class FrontStage(Join):
         self.cache = self._make_cache()
         self.threshold = 0.0
         self._hits: list[Served] = []
+        self._held = 0  # sales in them
         self._probed = 0  # sales since the last merge
 
     # Algorithm 1 of the paper, for a block of sales at a time:
@@ -89,7 +91,7 @@ class FrontStage(Join):
             self._merge()
         slot = self.cache.find(codes, self._now())
         missed = np.flatnonzero(slot < 0)
-        admitted = self._to_the_join_behind(positions[missed], codes[missed])
+        admitted = self._to_the_join_behind(positions[missed], picked(codes, missed))
         taken = len(codes) if admitted == len(missed) else int(missed[admitted])
         hit = np.flatnonzero(slot[:taken] >= 0)
         if len(hit):
@@ -107,13 +109,14 @@ class FrontStage(Join):
             table, used = matched_rows(table, match[match != ABSENT])
             match[match != ABSENT] = used
         self._hits.append(Served(positions, table, match))
+        self._held += len(positions)
 
     def _to_the_join_behind(self, positions: Positions, codes: Codes) -> int:
         room = min(self.inner._room(), len(codes))
         return self.inner._admit(positions[:room], codes[:room]) if room else 0
 
     def _iterate(self, drain: bool) -> list[Served]:
-        served, self._hits = self._hits, []
+        served, self._hits, self._held = self._hits, [], 0
         if self.inner.pending:
             fetched = self.inner.step(drain)
             for piece in fetched:
@@ -136,7 +139,7 @@ class FrontStage(Join):
             codes, f = _counted(piece.absent_keys)
             worth = np.flatnonzero(f > self.threshold)
             expires = self._expiry(len(worth), present=False)
-            self.cache.consider(Newcomers(codes[worth], None, f[worth], expires))
+            self.cache.consider(Newcomers(picked(codes, worth), None, f[worth], expires))
 
     def _merge(self) -> None:
         """Switch rows into H_R, and move the threshold."""
@@ -168,11 +171,13 @@ class FrontStage(Join):
         return self.inner._most_long_keys
 
     def _room(self) -> int:
-        # While the join behind is busy, even a sale that needs nothing from it must not overtake the budget.
-        return self._longest_offer if self.inner._room() and not self._hits else 0
+        # While the join behind is busy, even a sale that needs nothing from it must not overtake the budget: the hits
+        # that are held are no more than those of the longest offer.
+        room = self._longest_offer - self._held if self.inner._room() else 0
+        return room if room >= self._longest_offer // _WORTH_AN_OFFER else 0
 
     def _pending(self) -> int:
-        return self.inner.pending + sum(len(piece.sales) for piece in self._hits)
+        return self.inner.pending + self._held
 
     @property
     def label(self) -> str:
@@ -221,4 +226,4 @@ def _counted(codes: Codes) -> tuple[Codes, npt.NDArray[np.float32]]:
     """The distinct keys, and how often each comes."""
     slots = KeyIndex(len(codes), codes.shape[1]).add(codes)
     _, first, counts = np.unique(slots, return_index=True, return_counts=True)
-    return codes[first], counts.astype(np.float32)
+    return picked(codes, first), counts.astype(np.float32)

@@ -120,7 +120,7 @@ class HybridJoin(Join):
         return others[0] if len(others) else None
 
     def _read(self, page: int | None, asked: Slots) -> pa.Table:
-        keys = self.coder.decode(self._waiting.index.codes[asked])
+        keys = self.coder.decode(self._waiting.index.codes_of(asked))
         rows = self.master.lookup(keys) if page is None else self._pages.read(page, keys)
         self._buffer_bytes = rows.nbytes
         return rows
@@ -158,8 +158,7 @@ class HybridJoin(Join):
     def _admit(self, positions: Positions, codes: Codes) -> int:
         if not len(self._waiting) and self._pages.outdated:
             self._pages.refresh()
-        self._waiting.admit(positions, codes)
-        slots = self._waiting.index.find(codes)
+        slots = self._waiting.admit(positions, codes)
         new = np.unique(slots[self._page_of[slots] == _NO_PAGE])
         if len(new):
             self._find_pages(new)
@@ -167,7 +166,7 @@ class HybridJoin(Join):
         return len(positions)
 
     def _find_pages(self, slots: Slots) -> None:
-        self._page_of[slots] = self._pages.page_of(self.coder.decode(self._waiting.index.codes[slots]))
+        self._page_of[slots] = self._pages.page_of(self.coder.decode(self._waiting.index.codes_of(slots)))
 
     def _room(self) -> int:
         return self._waiting.room

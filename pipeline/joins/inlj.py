@@ -87,7 +87,7 @@ class IndexNestedLoopJoin(Join):
         if len(slots) < self.batch:  # those who wait together want the same: fill the query with others' keys
             others = np.setdiff1d(self._waiting.index.slots, slots, assume_unique=True)
             slots = np.concatenate([slots, others[: self.batch - len(slots)]])
-        return self._waiting.with_keys(slots), self._waiting.index.codes[slots]
+        return self._waiting.with_keys(slots), self._waiting.index.codes_of(slots)
 
     def _look_up(self, codes: Codes) -> pa.Table:
         rows = self.master.lookup(self.coder.decode(codes))

@@ -67,12 +67,11 @@ class PagewiseJoin(Join):
     def _wait(self, positions: Positions, codes: Codes) -> None:
         """Put sales into the slots of their pages."""
         self._number_the_pages()
-        self._waiting.admit(positions, codes)
-        slots = self._waiting.index.find(codes)
+        slots = self._waiting.admit(positions, codes)
         new = np.unique(slots[self._page[slots] == _NO_PAGE])
         for first in range(0, len(new), _KEYS_AT_ONCE):
             some = new[first : first + _KEYS_AT_ONCE]
-            self._page[some] = self._directory.page_of(self.coder.decode(self._waiting.index.codes[some]))
+            self._page[some] = self._directory.page_of(self.coder.decode(self._waiting.index.codes_of(some)))
         self._since[new] = self.statistics.steps
         np.add.at(self._count, self._page[slots], 1)
         self.statistics.misses += len(positions)
@@ -109,7 +108,7 @@ class PagewiseJoin(Join):
             self._unproved = slots
             return self._prove()
         asked_at = self.options.clock()
-        codes = self._waiting.index.codes[slots]
+        codes = self._waiting.index.codes_of(slots)
         also = self.coder.decode(codes) if len(slots) <= self._few else None
         rows = self._directory.read(page, also)
         self._answer_bytes = rows.nbytes
@@ -131,7 +130,7 @@ class PagewiseJoin(Join):
     def _prove(self) -> list[Served]:
         """Ask for keys by their names: some are on another page than thought, the others are proved absent."""
         asked, self._unproved = self._unproved[: self.parts.b], self._unproved[self.parts.b :]
-        rows = self.master.lookup(self.coder.decode(self._waiting.index.codes[asked]))
+        rows = self.master.lookup(self.coder.decode(self._waiting.index.codes_of(asked)))
         self._answer_bytes = rows.nbytes
         sales = self._waiting.with_keys(asked)
         match = self._waiting.rows_of(sales, self.coder.encode(rows["key"].combine_chunks(), remember=False))

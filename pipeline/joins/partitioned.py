@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pipeline.joins.base import USUAL, Options, Positions, Served
 from pipeline.joins.pagewise import PagewiseJoin
-from pipeline.joins.parts.keycodes import Codes
+from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.master.port import Master
 
 
@@ -70,7 +70,8 @@ class PartitionedJoin(PagewiseJoin):
         if found.any():
             self._ready += self._from_cache(positions[found], pages[found], rows[found])
         if not found.all():
-            self._wait(positions[~found], codes[~found])
+            others = np.flatnonzero(~found)
+            self._wait(positions[others], picked(codes, others))
         return len(positions)
 
     def _iterate(self, drain: bool) -> list[Served]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pipeline.joins.base import USUAL, Options, Positions, Served
 from pipeline.joins.cost.partitioned import pending_sales
 from pipeline.joins.pagewise import PagewiseJoin
-from pipeline.joins.parts.keycodes import Codes
+from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.master.port import Master
 
 _HALF_LIFE = 4  # a block's utility is halved after so many times the sales that may wait
@@ -93,7 +93,8 @@ class SemiStreamingIndexJoin(PagewiseJoin):
         found = pages >= 0
         self._worth *= 0.5 ** (len(positions) / (_HALF_LIFE * self._waiting.capacity))
         if not found.all():
-            self._wait(positions[~found], codes[~found])
+            others = np.flatnonzero(~found)
+            self._wait(positions[others], picked(codes, others))
         return self._from_cache(positions[found], pages[found], rows[found]) if found.any() else []
 
     def _note(self, pages: int | npt.NDArray[np.int32], sales: int | npt.NDArray[np.int64]) -> None:

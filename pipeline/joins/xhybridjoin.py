@@ -10,7 +10,7 @@ import pyarrow as pa
 from pipeline.joins.base import ABSENT, USUAL, Options, Positions, Served
 from pipeline.joins.cost import hybridjoin as cost
 from pipeline.joins.hybridjoin import HybridJoin
-from pipeline.joins.parts.keycodes import Codes
+from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import Pages
 from pipeline.joins.parts.resident import ResidentPages, RowNumbers
@@ -87,7 +87,8 @@ class ExtendedHybridJoin(HybridJoin):
         hit = rows != ABSENT
         if hit.any():
             self._serve(positions[hit], rows[hit])
-            positions, codes = positions[~hit], codes[~hit]
+            others = np.flatnonzero(~hit)
+            positions, codes = positions[others], picked(codes, others)
         if len(positions):
             super()._admit(positions, codes)
         return len(hit)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.joins.budget import most_that_fit
-from pipeline.joins.parts.keycodes import Codes
+from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 
 _RECORDER_BYTES = 4 + 4  # a slot's frequency and the moment it expires
@@ -140,7 +140,7 @@ class RowCache:
         self._drop(known[known >= 0])
         enter, leave = self._contest(coming)
         self._drop(leave)
-        slots = self._index.add(coming.codes[enter])
+        slots = self._index.add(picked(coming.codes, enter))
         self._frequency[slots] = coming.frequency[enter]
         self._expires[slots] = (coming.expires[enter] / _TICK).astype(np.int32)
         with_row = coming.row[enter] != NO_ROW
@@ -225,7 +225,7 @@ def _together(newcomers: list[Newcomers], schema: pa.Schema, words: int) -> _Com
         rows.append(np.arange(counted, counted + here) if here else np.full(len(some.codes), NO_ROW))
         counted += here
     return _Coming(
-        codes=codes[last],
+        codes=picked(codes, last),
         frequency=np.bincount(key, np.concatenate([some.frequency for some in newcomers]))[keys].astype(np.float32),
         expires=np.concatenate([some.expires for some in newcomers])[last],
         row=np.concatenate(rows)[last],

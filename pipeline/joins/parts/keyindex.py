@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.joins.parts.keycodes import Codes, hashes, same
+from pipeline.joins.parts.keycodes import Codes, hashes, picked, same
 
 Slots = npt.NDArray[np.int32]
 
@@ -39,7 +39,7 @@ class KeyIndex:
 
     def __init__(self, capacity: int, words: int) -> None:
         self.capacity = capacity
-        self.codes: Codes = np.zeros((capacity, words), np.uint64)
+        self.codes: Codes = np.zeros((max(1, capacity), words), np.uint64)
         self._table = np.full(_places(capacity), _EMPTY, np.int32)
         self._passed = np.zeros(len(self._table), np.bool_)  # a key was sent on from this place
         self._mask = np.int64(len(self._table) - 1)
@@ -67,25 +67,25 @@ class KeyIndex:
         """All slots in use."""
         return np.flatnonzero(self._place != ABSENT).astype(np.int32)
 
+    def codes_of(self, slots: Slots) -> Codes:
+        """The keys of these slots."""
+        return picked(self.codes, slots)
+
     def find(self, codes: Codes) -> Slots:
         """The slot of each key, or ABSENT."""
         place = self._home(codes)
-        found = self._table[place]
-        rest = np.flatnonzero(self._passed[place])
-        at = np.flatnonzero(found >= 0)
-        equal = same(self.codes[found[at]], codes[at])
-        found[at[~equal]] = ABSENT
-        rest = rest[found[rest] == ABSENT]
-        place, step = place[rest], 1
+        found = self._table.take(place)
+        equal = self._has(found, codes)
+        rest = np.flatnonzero(self._passed.take(place) & ~equal)
+        found[~equal] = ABSENT
+        place, step = place.take(rest), 1
         while len(rest) and step <= self._longest:
             place = (place + step) & self._mask
-            here = self._table[place]
-            at = np.flatnonzero(here >= 0)
-            at = at[same(self.codes[here[at]], codes[rest[at]])]
-            found[rest[at]] = here[at]
-            on = self._passed[place]
-            on[at] = False
-            rest, place = rest[on], place[on]
+            here = self._table.take(place)
+            equal = self._has(here, picked(codes, rest))
+            found[rest[equal]] = here[equal]
+            on = np.flatnonzero(self._passed.take(place) & ~equal)
+            rest, place = rest.take(on), place.take(on)
             step += 1
         return found
 
@@ -96,7 +96,7 @@ class KeyIndex:
         if len(new):
             if self._passes > _MOST_PASSES * len(self._table):
                 self._rebuild()
-            slots[new] = self._insert(codes[new])
+            slots[new] = self._insert(picked(codes, new))
         return slots
 
     def remove(self, slots: Slots) -> None:
@@ -125,6 +125,12 @@ class KeyIndex:
         free = self._free[: self.capacity - self._used]
         assert len(np.union1d(used, free)) == self.capacity
 
+    def _has(self, slots: Slots, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Whether each of these slots is one, and has this key."""
+        equal = same(self.codes_of(slots), codes)
+        equal &= slots >= 0
+        return equal
+
     def _insert(self, codes: Codes) -> Slots:
         """Slots for keys that are not in the table; the same key may come several times."""
         slots = np.full(len(codes), ABSENT, np.int32)
@@ -139,7 +145,7 @@ class KeyIndex:
             claimed = self._table[place]
             winner = -3 - claimed
             won = vacant & (winner == rest)
-            taken = self._take(codes[rest[won]], place[won])
+            taken = self._take(picked(codes, rest[won]), place[won])
             slots[rest[won]] = taken
             self._table[place[won]] = taken
             lost = np.flatnonzero(~won)
@@ -147,7 +153,7 @@ class KeyIndex:
                 break
             # Whoever lost to the same key, now or in an earlier round, shares its slot.
             there = self._table[place[lost]]
-            equal = same(self.codes[there], codes[rest[lost]])
+            equal = same(self.codes_of(there), picked(codes, rest[lost]))
             slots[rest[lost[equal]]] = there[equal]
             lost = lost[~equal]
             rest, place = rest[lost], self._send_on(place[lost], step)
@@ -168,7 +174,7 @@ class KeyIndex:
         """The same slots in a table where only their own keys were sent on."""
         self._empty()
         rest = self.slots
-        place, step = self._home(self.codes[rest]), 1
+        place, step = self._home(self.codes_of(rest)), 1
         while len(rest):
             vacant = self._table[place] == _EMPTY
             self._table[place[vacant]] = rest[vacant]

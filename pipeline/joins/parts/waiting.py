@@ -81,8 +81,8 @@ class WaitingSales:
         own = self.positions.nbytes + self.slot.nbytes + self._uses.nbytes + self._row_of.nbytes
         return own + self.met.nbytes + self.index.nbytes
 
-    def admit(self, positions: Positions, codes: Codes) -> None:
-        """Add sales at the end of the queue; there must be room."""
+    def admit(self, positions: Positions, codes: Codes) -> Slots:
+        """Add sales at the end of the queue; there must be room. The slots of their keys."""
         if self._end + len(positions) > len(self.slot):
             self._close_up()
         end = self._end + len(positions)
@@ -92,6 +92,7 @@ class WaitingSales:
         np.add.at(self._uses, slots, _ONE)
         self._end = end
         self._waiting += len(positions)
+        return slots
 
     def oldest(self, count: int = 1) -> Places:
         """The places of the `count` sales that wait longest."""
@@ -113,7 +114,7 @@ class WaitingSales:
 
     def codes(self, places: Places) -> Codes:
         """The keys of waiting sales."""
-        return self.index.codes[self.slot[places]]
+        return self.index.codes_of(self.slot[places])
 
     def match(self, codes: Codes) -> tuple[Places, npt.NDArray[np.int32]]:
         """Every pair of a waiting sale and a row with its key: the sales' places and the rows' numbers.
