@@ -11,6 +11,7 @@ Slots = npt.NDArray[np.int32]
 
 ABSENT = -1  # in what `find` returns
 _EMPTY = -1  # in the table
+_FEW = 48  # keys, for which another round costs more than it looks at
 _MOST_PASSES = 0.4  # of the table's places, since it was built; then it is built anew
 
 
@@ -79,7 +80,7 @@ class KeyIndex:
         rest = np.flatnonzero(self._passed.take(place) & ~equal)
         found[~equal] = ABSENT
         place, step = place.take(rest), 1
-        while len(rest) and step <= self._longest:
+        while len(rest) > _FEW and step <= self._longest:
             place = (place + step) & self._mask
             here = self._table.take(place)
             equal = self._has(here, picked(codes, rest))
@@ -87,6 +88,13 @@ class KeyIndex:
             on = np.flatnonzero(self._passed.take(place) & ~equal)
             rest, place = rest.take(on), place.take(on)
             step += 1
+        if len(rest) and step <= self._longest:
+            # The last few look at all places that are left to them at once: a key is in the table once.
+            steps = np.cumsum(np.arange(step, self._longest + 1))
+            here = self._table.take((place[:, None] + steps) & self._mask)
+            equal = self._has(here.ravel(), picked(codes, np.repeat(rest, len(steps)))).reshape(here.shape)
+            row, column = np.nonzero(equal)
+            found[rest[row]] = here[row, column]
         return found
 
     def add(self, codes: Codes) -> Slots:
