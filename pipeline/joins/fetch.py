@@ -14,6 +14,7 @@ import pyarrow as pa
 from pipeline.joins.base import USUAL, Join, Options, Served, matched_rows
 from pipeline.joins.cost import auto as cost
 from pipeline.joins.cost.units import Line
+from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import PageDirectory
@@ -28,16 +29,17 @@ _WORTH_LEARNING = 1_000  # keys, or rows: fewer tell more about the clock than a
 class Fetch(Join):
     """
     Idea
-        A window of sales waits until it is full or nothing more comes. Then its distinct keys are fetched: all by one
+        A window of sales waits until it is full or nothing more comes. Then its distinct keys are fetched: all by the
         scan of R; or those that lie close together by pages, and the others by name, over several connections, the
-        server working on the next answers while this one is matched. The cheapest way is taken, by unit costs that are
-        measured again in every window. No key is asked for twice, and all are asked for in turn.
+        server working on the next answers while this one is matched. More sales come in meanwhile. The cheapest way is
+        taken, by unit costs that are measured again and again. No key is asked for twice, and all are asked for in
+        turn.
 
     Memory
-        M = h_S * v_S + rows * v_R (+ the directory of pages): see cost.auto.
+        M = h_S * v_S + rows * v_R + Q (+ the directory of pages): see cost.auto.
 
     Departures from the paper
-        There is none: this is ours. The look-ups are INLJ's, the pages HYBRIDJOIN's, the scan MESHJOIN's.
+        There is none: this is ours. The look-ups are INLJ's, the pages HYBRIDJOIN's, the scan R-MESHJOIN's.
 
     Example
         >>> from pipeline.master.memory import MemoryMaster
@@ -65,10 +67,13 @@ class Fetch(Join):
         parts = cost.split(memory, self.relation, options.stream, options.costs, options.batch, options.connections)
         self._b, self._rows, self._lanes = parts.b, parts.rows, parts.lanes
         self._waiting = WaitingSales(parts.h_S, self.coder.words)
+        apart = -(-self.size.rows // (parts.rows * parts.slots)) or 1
+        self._cycle = CyclicScan(master, parts.rows, parts.slots, apart)
         self._directory = self._possible_directory(self.to_split // cost.DIRECTORY_SHARE)
         self._work: Iterator[list[Served]] | None = None
-        self._open = False  # sales may come in while this work goes on
+        self._admits = True  # sales may come in while this work goes on
         self._grows = self._draining = False  # sales came since the last step; no more will come
+        self._newest, self._arrived = -1, False  # position of the last sale; it is in no segment of the scan yet
         self._asked = np.zeros(parts.h_S, np.bool_)  # slots whose look-up is under way
         self._next = 0  # slot after the last that was asked for
         self._looked_up = 0.0  # seconds since the join was made
@@ -77,9 +82,9 @@ class Fetch(Join):
 
     # For every window of missing sales:
     #   1  wait while more sales come and there is room
-    #   2  choose: scan, or pages where many wanted keys lie and look-ups for the others    -> _cheapest
-    #   3  read; match; the sales leave; more may come in during look-ups    -> _scan, _read_pages, _look_up
-    #   4  compare what it cost with what was thought                                       -> _learn
+    #   2  choose: scan; pages where many wanted keys lie, look-ups for the others         -> _cheapest
+    #   3  read; match; the sales leave, others come in                     -> _scan, _read_pages, _look_up
+    #   4  compare what it cost with what was thought                       -> _learn
     def _iterate(self, drain: bool) -> list[Served]:
         self._draining = drain
         if self._work is None:
@@ -98,11 +103,10 @@ class Fetch(Join):
     def _cheapest(self) -> Iterator[list[Served]]:
         slots, h = self._waiting.index.slots, len(self._waiting)
         pages, rest = self._dense_pages(slots)
-        by_name = cost.look_ups(len(slots), self._b, self._lanes, self.costs)
+        by_name = self._by_name()
         mixed = cost.look_ups(len(rest), self._b, self._lanes, self.costs) if len(rest) else 0.0
         mixed += len(pages) * cost.page(self._page_rows, h, self.costs)
-        by_scan = cost.scan(self.size.rows, self._rows, h, self.costs)
-        if by_scan < min(by_name, mixed):
+        if self._by_scan() < min(by_name, mixed):
             self.ways["scan"] += 1
             yield from self._scan()
         elif len(pages) and mixed < by_name:
@@ -115,7 +119,6 @@ class Fetch(Join):
 
     def _look_up(self) -> Iterator[list[Served]]:
         """Ask for the keys, a query after the other over all connections, for as long as new ones come in time."""
-        self._open = True
         under_way: deque[Slots] = deque()
         questions = self._questions(under_way)
         answers = self.master.lookups(questions) if self._lanes > 1 else map(self.master.lookup, questions)
@@ -130,7 +133,6 @@ class Fetch(Join):
             self._asked[some] = False
             took, keys, asked = took + self.options.clock() - began, keys + len(some), asked + 1
             yield served
-        self._open = False
         self._looked_up += took
         if asked > 1 and self._lanes > 1:
             line = self.costs.overlapped
@@ -161,23 +163,50 @@ class Fetch(Join):
         return np.concatenate([slots[at:], slots[:at]])
 
     def _scan(self) -> Iterator[list[Served]]:
-        began, h, position, rows_read = self.options.clock(), len(self._waiting), None, 0
-        while len(self._waiting):
-            scan = self.master.scan(position, self._rows)
-            position, rows_read = scan.position, rows_read + len(scan.rows)
-            served = self._matched(scan.rows)
-            if position is None:
-                took, thought = self.options.clock() - began, cost.scan(rows_read, self._rows, h, self.costs)
-                self._learn("scan", rows_read, took, thought)
-                self.size = replace(self.size, rows=rows_read)
+        """As R-MESHJOIN, until who is left can be looked up sooner than the scan comes round to him."""
+        self._arrived = True
+        took, rows_read = 0.0, 0
+        while True:
+            began, h = self.options.clock(), len(self._waiting)
+            if self._arrived:
+                self._cycle.enqueue(self._newest)
+                self._arrived = False
+            rows = self._cycle.read()
+            served = self._matched(rows)
+            for last in self._cycle.complete():
                 # Every row that was there throughout has been seen: who still waits has none.
-                served += self._release(self._waiting.oldest(len(self._waiting)), scan.rows.slice(0, 0))
+                served += self._release(self._waiting.up_to(last), rows.slice(0, 0))
+            took, rows_read = took + self.options.clock() - began, rows_read + len(rows)
+            if self._cycle.size is not None:
+                self.size = replace(self.size, rows=self._cycle.size)
+            if rows_read >= self.size.rows:
+                self._learn("scan", rows_read, took, thought=cost.scan(rows_read, self._rows, h, self.costs))
+                took, rows_read = 0.0, 0
+            self._admits = self._cycle.takes_segment
             yield served
+            met = 0 if self._arrived else self._cycle.met_by_newest
+            if not len(self._waiting) or self._by_name() < self._by_scan(met):
+                break
+        self._cycle.clear()
+        self._admits = True
+
+    def _by_name(self) -> float:
+        return cost.look_ups(len(self._waiting.index), self._b, self._lanes, self.costs)
+
+    def _by_scan(self, met: int = 0) -> float:
+        """Seconds until the scan has served as many as wait now, the last of whom have met so many rows."""
+        rows, h = self.size.rows, len(self._waiting)
+        if self._draining:
+            return cost.scan(max(0, rows - met), self._rows, h / 2, self.costs)
+        # On the average a sale meets its row after half a cycle, and another takes its place.
+        return cost.scan(rows, self._rows, h, self.costs) / 2
 
     def _read_pages(self, pages: npt.NDArray[np.int32]) -> Iterator[list[Served]]:
         assert self._directory is not None
+        self._admits = False  # who came now might have missed his page
         for page in pages.tolist():
             yield self._matched(self._directory.read(page))
+        self._admits = True
         if self._directory.outdated:
             self._directory.refresh()
 
@@ -226,11 +255,13 @@ class Fetch(Join):
     def _admit(self, positions: Positions, codes: Codes) -> int:
         self._waiting.admit(positions, codes)
         self.statistics.misses += len(positions)
-        self._grows = True
+        if len(positions):
+            self._grows = self._arrived = True
+            self._newest = int(positions[-1])
         return len(positions)
 
     def _room(self) -> int:
-        return self._waiting.room if self._open or self._work is None else 0
+        return self._waiting.room if self._admits else 0
 
     def _pending(self) -> int:
         return len(self._waiting)
@@ -238,8 +269,9 @@ class Fetch(Join):
     def memory_used(self) -> dict[str, int]:
         directory = self._directory.nbytes if self._directory else 0
         sales = self._waiting.nbytes + self.coder.nbytes
-        return {"sales": sales, "answers": self._answer_bytes, "directory": directory}
+        return {"sales": sales, "answers": self._answer_bytes, "directory": directory, "Q": self._cycle.nbytes}
 
     def check(self) -> None:
         super().check()
         self._waiting.check()
+        self._cycle.check()

@@ -24,7 +24,7 @@ _JITTER = 0.1  # share of its life by which a row may expire early, so that a wa
 _HALF_LIFE = 20  # a use counts half when so many sales a cached row have passed
 _RAISE, _LOWER = 1.5, 0.5  # how the threshold moves
 _WORTH_AN_OFFER = 3  # a last one may be that much shorter than the longest
-_TOO_OFTEN = 0.1  # evictions, as a share of the cache, that show the threshold to be too low
+_TOO_OFTEN = 0.1  # evictions, as a share of the cache, while as many sales pass: then the threshold is too low
 
 
 class FrontStage(Join):
@@ -41,9 +41,9 @@ class FrontStage(Join):
     Departures from the paper
         Frequencies fade (a use counts half after 20 sales a cached row), so that the cache follows the stream. Rows
         come in at the end of a window and all at once, the most wanted first; one that is wanted less than all inside
-        stays outside. The threshold starts at 0, rises by half when more than a tenth of the cache is evicted in one
-        window, and halves while the cache is not full. Rows expire: none is served older than `max_staleness`, no
-        absence longer than `absent_staleness`.
+        stays outside. The threshold starts at 0, rises by half when more than a tenth of the cache is evicted while as
+        many sales pass as it has rows, or in one window, and halves while the cache is not full. Rows expire: none is
+        served older than `max_staleness`, no absence longer than `absent_staleness`.
 
     Example
         >>> from pipeline.joins.inlj import IndexNestedLoopJoin
@@ -80,6 +80,7 @@ class FrontStage(Join):
         self._hits: list[Served] = []
         self._held = 0  # sales in them
         self._probed = 0  # sales since the last merge
+        self._passed = self._lately_evicted = 0  # sales, and rows thrown out, since the threshold was judged
 
     # Algorithm 1 of the paper, for a block of sales at a time:
     #    2-11  front stage: for each tuple t of the stream: if t in H_R output it, else add t to H_S and Q   -> _admit
@@ -144,14 +145,18 @@ class FrontStage(Join):
     def _merge(self) -> None:
         """Switch rows into H_R, and move the threshold."""
         self.cache.age(0.5 ** (self._probed / (_HALF_LIFE * max(1, self.cache.capacity))))
-        self._probed = 0
+        self._passed, self._probed = self._passed + self._probed, 0
         was_full = self.cache.is_full
         evicted = self.cache.merge(self._now())
         self.statistics.evicted += evicted
-        if evicted > _TOO_OFTEN * self.cache.capacity:
+        self._lately_evicted += evicted
+        if self._lately_evicted > _TOO_OFTEN * self.cache.capacity:
             self.threshold = max(1.0, self.threshold * _RAISE)
         elif not was_full:
             self.threshold = self.threshold * _LOWER if self.threshold >= 1 else 0.0
+        elif self._passed < self.cache.capacity:
+            return
+        self._passed = self._lately_evicted = 0
 
     def _expiry(self, count: int, present: bool) -> npt.NDArray[np.float64]:
         lives = self._life[present] * (1 - _JITTER * self._random.random(count))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +11,10 @@ from pipeline.joins.base import USUAL, Join, Options, Served, matched_rows
 from pipeline.joins.budget import to_split
 from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost.units import Prediction, Relation, UnitCosts
+from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
 from pipeline.master.port import Master
-
-
-class Segment(NamedTuple):
-    """Sales that entered Q together. They have met all of R when the scan stands there again, one cycle later."""
-
-    last: int  # position of the last of these sales
-    start: bytes | None  # where the scan stood
-    cycle: int  # which cycle it was
 
 
 class MeshJoin(Join):
@@ -38,11 +30,9 @@ class MeshJoin(Join):
     Departures from the paper
         b counts rows, not pages. The w sales of an iteration lie at the end of H and Q from the moment they are
         offered: there is no second buffer to copy them from. Segments leave when their cycle ends, not when the
-        queue is full: a segment remembers where the scan stood at its admission, and no read goes beyond the start
-        of the oldest one; so each meets all of R exactly once, also when R grows or shrinks meanwhile. R's end costs
-        a read that finds it. With `drain` an iteration goes on without w new sales; if all waiting sales have been
-        served, they leave before their cycle ends. With a unique key a sale is put out once, though R may move a row.
-        With little memory Q has fewer than k slots, and an iteration without a free slot admits nobody.
+        queue is full (see CyclicScan). With `drain` an iteration goes on without w new sales; if all waiting sales
+        have been served, they leave before their cycle ends. With a unique key a sale is put out once, though R may
+        move a row. With little memory Q has fewer than k slots, and an iteration without a free slot admits nobody.
 
     Example
         >>> from pipeline.master.memory import MemoryMaster
@@ -68,12 +58,10 @@ class MeshJoin(Join):
         self.require(cost.least(self.relation), f"a cycle over {self.size.rows:,} rows with a sale for every read")
         self.split = self._split(options.costs)
         self._waiting = WaitingSales(self.split.h_S, self.coder.words, marks=True)  # H, and Q's sales
-        self._segments: deque[Segment] = deque()  # Q's slots, the oldest first
+        self._scan = CyclicScan(master, self.split.b, self.split.slots, self._reads_a_segment())  # of R, and Q
         self._arrived = 0  # sales in H that no segment has yet
         self._newest = -1  # position of the last of them
         self._met = 0  # marks set, if the key is unique
-        self._position: bytes | None = None  # of the scan: survives micro-batches
-        self._cycle = 0
         self._buffer_bytes = 0
 
     @classmethod
@@ -86,6 +74,9 @@ class MeshJoin(Join):
 
     def _split(self, costs: UnitCosts) -> cost.Split:
         return cost.split(self.to_split, self.relation, costs)
+
+    def _reads_a_segment(self) -> int:
+        return 1
 
     def _admit(self, positions: Positions, codes: Codes) -> int:
         if not len(positions):
@@ -101,15 +92,13 @@ class MeshJoin(Join):
     #   2    read b pages from R and w tuples from S              -> _admit, _read
     #   3    if queue Q is full: dequeue T, w pointers; remove
     #        the tuples of hash H that correspond to T            -> _expire, as soon as their cycle ends
-    #   4    add the w tuples to H, enqueue pointers to them      -> _enqueue
+    #   4    add the w tuples to H, enqueue pointers to them      -> _enqueue, at the place where the read begins
     #   5    for each tuple r in the b pages: output r join H     -> _probe
     def _iterate(self, drain: bool) -> list[Served]:
         if not drain and self._waits_for_more():
             return []
-        start, cycle = self._position, self._cycle
-        rows = self._read()
-        self._enqueue(start, cycle)
-        served = [*self._probe(rows), *self._expire()]
+        self._enqueue()
+        served = [*self._probe(self._scan.read()), *self._expire()]
         if not self._pending():
             self._clear()
         return served
@@ -117,18 +106,9 @@ class MeshJoin(Join):
     def _waits_for_more(self) -> bool:
         return self._arrived < self.split.w and self._room() > 0
 
-    def _read(self) -> pa.Table:
-        """The next b rows, but none that the oldest segment has met."""
-        oldest = self._segments[0] if self._segments else None
-        until = oldest.start if oldest and oldest.cycle < self._cycle else None
-        scan = self.master.scan(self._position, self.split.b, until)
-        self._position = until if scan.reached else scan.position
-        self._cycle += scan.reached and until is None
-        return scan.rows
-
-    def _enqueue(self, start: bytes | None, cycle: int) -> None:
+    def _enqueue(self) -> None:
         if self._arrived:
-            self._segments.append(Segment(self._newest, start, cycle))
+            self._scan.enqueue(self._newest)
             self._arrived = 0
 
     def _probe(self, rows: pa.Table) -> list[Served]:
@@ -154,8 +134,8 @@ class MeshJoin(Join):
     def _expire(self) -> list[Served]:
         """Let the segments go whose cycle is complete. Who has met no row is absent."""
         served = []
-        while self._segments and self._segments[0].cycle < self._cycle and self._segments[0].start == self._position:
-            places = self._waiting.up_to(self._segments.popleft().last)
+        for last in self._scan.complete():
+            places = self._waiting.up_to(last)
             unmet = ~self._waiting.met[places]
             absent = places[unmet]
             if self.master.unique:
@@ -167,13 +147,12 @@ class MeshJoin(Join):
 
     def _clear(self) -> None:
         """Everybody has been served: nobody needs to stay."""
-        if self._segments:
-            self._waiting.release(self._waiting.up_to(self._segments[-1].last))
-            self._segments.clear()
-            self._met = 0
+        self._waiting.release(self._waiting.oldest(len(self._waiting)))
+        self._scan.clear()
+        self._met = 0
 
     def _room(self) -> int:
-        if len(self._segments) == self.split.slots:
+        if not self._arrived and not self._scan.takes_segment:
             return 0
         return min(self.split.w - self._arrived, self._waiting.room)
 
@@ -182,18 +161,14 @@ class MeshJoin(Join):
         return len(self._waiting) - self._met
 
     def memory_used(self) -> dict[str, int]:
-        slots = sum(cost.SEGMENT_BYTES + len(segment.start or b"") for segment in self._segments)
         sales = self._waiting.nbytes + self.coder.nbytes
-        return {"disk buffer": self._buffer_bytes, "Q": slots, "H": sales}
+        return {"disk buffer": self._buffer_bytes, "Q": self._scan.nbytes, "H": sales}
 
     def check(self) -> None:
         super().check()
         self._waiting.check()
-        # Q has a slot for every segment.
-        assert len(self._segments) <= self.split.slots
+        self._scan.check()
         # No mark is left behind.
         marked = np.flatnonzero(self._waiting.met)
         assert (self._waiting.slot[marked] < self._waiting.capacity).all()
         assert self._met == (len(marked) if self.master.unique else 0)
-        # The oldest segment is the first that the scan comes round to.
-        assert all(self._cycle - 1 <= segment.cycle <= self._cycle for segment in self._segments)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pipeline.joins.base import USUAL, Options
+from pipeline.joins.base import Options
 from pipeline.joins.budget import to_split
 from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost.units import Prediction, Relation, UnitCosts
 from pipeline.joins.meshjoin import MeshJoin
 from pipeline.joins.parts.waiting import Places, Positions
-from pipeline.master.port import Master
 
 
 class ReducedMeshJoin(MeshJoin):
@@ -50,11 +49,6 @@ class ReducedMeshJoin(MeshJoin):
 
     name: ClassVar[str] = "r-meshjoin"
 
-    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
-        super().__init__(master, memory, options)
-        self._reads_a_slot = -(-self.split.k // self.split.slots)
-        self._reads_since = 0  # the newest segment came in
-
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
         return cost.predict_reduced(to_split(memory), relation, options.stream, options.costs)
@@ -62,18 +56,11 @@ class ReducedMeshJoin(MeshJoin):
     def _split(self, costs: UnitCosts) -> cost.Split:
         return cost.split_reduced(self.to_split, self.relation, costs)
 
+    def _reads_a_segment(self) -> int:
+        return -(-self.split.k // self.split.slots)
+
     def _waits_for_more(self) -> bool:
         return False
-
-    def _enqueue(self, start: bytes | None, cycle: int) -> None:
-        self._reads_since = 1 if self._arrived else self._reads_since + 1
-        super()._enqueue(start, cycle)
-
-    def _room(self) -> int:
-        """Q's slots are spread over the cycle: spent on the first reads, they would keep H empty for all the others."""
-        if self._segments and not self._arrived and self._reads_since < self._reads_a_slot:
-            return 0
-        return super()._room()
 
     def _put_out(self, places: Places) -> Positions:
         return self._waiting.release(places) if self.master.unique else super()._put_out(places)

@@ -1,6 +1,7 @@
 """`auto` takes the cheapest way, asks for nothing twice, and follows the stream."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from pipeline import joins
 from pipeline.errors import BudgetTooSmall
 from pipeline.joins.auto import AutoJoin
-from pipeline.joins.base import Options
+from pipeline.joins.base import Join, Options
 from pipeline.joins.cost.units import Line, Stream, UnitCosts
 from pipeline.joins.fetch import Fetch
 from pipeline.joins.inlj import IndexNestedLoopJoin
@@ -58,6 +59,54 @@ def test_wanted_keys_that_lie_together_are_read_by_pages_and_the_others_by_name(
     assert join.ways["pages"] >= 1
     last = list(itertools.chain.from_iterable(master.asked))[-3:]
     assert sorted(last) == [20_000, 60_001, 79_998]
+
+
+@pytest.mark.parametrize("absent", [0.0, 0.3])
+@pytest.mark.parametrize("memory", [20_000, 60_000, 400_000])
+def test_the_scan_serves_everybody_though_sales_come_in_while_it_goes_on(memory, absent):
+    keys, master = thousands(rows=2_000, sales=12_000, skew=0.3, absent=absent)
+    join = Fetch(master, memory, Options(costs=SCANS))
+    assert answer(drive(join, keys, cuts=[3_000, 8_001])) == oracle(keys, master.table)
+    assert {taken for taken, windows in join.ways.items() if windows} == {"scan"}
+
+
+def test_one_cycle_of_the_scan_serves_nearly_twice_the_sales_that_wait():
+    keys, master = thousands(rows=20_000, sales=200_000, skew=0.0, absent=0.0)
+    join = Fetch(master, 400_000, Options(costs=SCANS))
+    h_S = join._waiting.capacity
+    served = endless(join, keys, until=lambda: master.reads.by_kind["scan"].rows >= 5 * 20_000)
+    assert served > 1.7 * h_S * 4
+
+
+def test_who_came_late_is_looked_up_before_the_scan_comes_round_to_him():
+    keys, master = thousands(rows=20_000, sales=3_000, skew=0.0, absent=0.2)
+    by_name = Line(0.0, 1e-3)
+    costs = UnitCosts(lookup=by_name, overlapped=by_name, scan=Line(0.0, 5e-5), page=DEAR, loop=0.0, c_H=0.0, c_W=0.0)
+    join = Fetch(master, 4 << 20, Options(costs=costs))
+    served = []
+    assert join.offer(np.arange(2_950), keys[:2_950]) == 2_950
+    while join.pending > 2_000:
+        served += join.step()
+    assert join.offer(np.arange(2_950, 3_000), keys[2_950:]) == 50
+    while join.pending:
+        served += join.step(drain=True)
+    assert answer(served) == oracle(keys, master.table)
+    assert 0 < master.reads.by_kind["lookup"].rows < 50
+    assert 20_000 <= master.reads.by_kind["scan"].rows < 26_000
+
+
+def endless(join: Join, keys: pa.Array, until: Callable[[], bool]) -> int:
+    """How many sales were served of those that come as long as there is room."""
+    offered = 0
+    while not until():
+        while True:
+            some = keys.slice(offered % (len(keys) - 5_000), 5_000)
+            taken = join.offer(np.arange(offered, offered + len(some)), some)
+            offered += taken
+            if not taken:
+                break
+        join.step()
+    return offered - join.pending
 
 
 def test_what_a_look_up_really_costs_moves_the_choice():

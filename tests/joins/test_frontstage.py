@@ -1,5 +1,6 @@
 """The front stage serves from memory what it may, and asks again when it must."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -74,6 +75,29 @@ def test_no_answer_is_older_than_allowed_whatever_the_rhythm(pauses, seed, memor
             if served_version is not None and served_version < version:
                 replaced_at = versions[served_version + 1]
                 assert clock() - replaced_at < STALENESS
+
+
+def test_rows_that_nobody_asks_for_again_stop_pushing_each_other_out():
+    keys, master = thousands(rows=50_000, sales=200_000, skew=0.0, absent=0.0)
+    join = cached(master, memory=400_000)
+    drive(join, keys, cuts=range(100, 100_000, 100))
+    before = join.statistics.evicted
+    drive(join, keys[:50_000], cuts=range(100, 50_000, 100))
+    assert join.threshold >= 1
+    assert join.statistics.evicted - before < 5_000
+
+
+def test_hits_that_are_held_are_no_more_than_those_of_the_longest_offer():
+    keys, master = thousands(rows=5_000, sales=60_000, skew=1.2, absent=0.0)
+    join = cached(master, memory=400_000)
+    drive(join, keys[:20_000])
+    offered, offers = 20_000, 0
+    while taken := join.offer(np.arange(offered, len(keys)), keys[offered:]):
+        offered, offers = offered + taken, offers + 1
+        assert sum(len(piece.sales) for piece in join._hits) <= join._longest_offer
+    assert offers >= 1
+    while join.pending:
+        join.step(drain=True)
 
 
 def test_the_rows_most_in_demand_stay_when_memory_is_short():

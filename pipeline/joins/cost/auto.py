@@ -9,31 +9,42 @@ from functools import partial
 from pipeline.joins.budget import memory_for, to_split
 from pipeline.joins.cost import frontstage
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, best
+from pipeline.joins.parts.cycle import slot_bytes
 from pipeline.joins.parts.waiting import WaitingSales
 
 _ANSWERS = 0.5  # most of the memory behind the cache that answers may take; the waiting sales have the rest
 _QUESTION_BYTES = 64  # a key in the text of a query
 DIRECTORY_SHARE = 32  # one part of so many of the memory may know R's pages
+_QUEUE_SHARE = 64  # and one be the slots of Q
+_MOST_SLOTS = 64  # segments a cycle: see R-MESHJOIN
+_READS = [1 / 8, 1 / 4, 1 / 2]  # of that memory for the rows of one read of a scan, if it is to have more
 _KEYS_WORTH_A_CONNECTION = 250  # fewer keys are asked for faster in one query than in two
 
 
 @dataclass(frozen=True)
 class Split:
-    """M = h_S * v_S + rows * v_R: the sales in hand, and the rows of one answer or in the disk buffer of a scan."""
+    """M = h_S * v_S + rows * v_R + slots * v_Q: the sales in hand, and the rows of one answer or read of a scan."""
 
     h_S: int
-    rows: int
+    rows: int  # a read of a scan
     b: int  # keys a query
     lanes: int  # connections that are asked at once
+    slots: int  # segments of a cycle
+    answers: int  # bytes for rows
 
 
-def divide(memory: int, relation: Relation, batch: int, lanes: int) -> Split:
-    """One answer is in hand; of those on their way only the questions are here, for the rest waits in the sockets."""
+def divide(memory: int, relation: Relation, batch: int, lanes: int, read: float = 0.0) -> Split:
+    """One answer is in hand; of those on their way only the questions are here, for the rest waits in the sockets.
+
+    `read`: the share for the rows of one read of a scan, if that is more than an answer takes.
+    """
+    slots = max(1, min(_MOST_SLOTS, memory // _QUEUE_SHARE // slot_bytes(relation.words)))
+    for_sales_and_rows = memory - slots * slot_bytes(relation.words)
     per_key = _per_key(relation, lanes)
-    b = max(1, min(batch, int(_ANSWERS * memory / per_key)))
-    h_S = max(1, WaitingSales.capacity_for(memory - b * per_key, relation.words))
-    rows = max(1, int(b * per_key / relation.row_bytes))
-    return Split(h_S, rows, b, lanes)
+    b = max(1, min(batch, int(_ANSWERS * for_sales_and_rows / per_key)))
+    answers = max(b * per_key, read * for_sales_and_rows)
+    h_S = max(1, WaitingSales.capacity_for(for_sales_and_rows - answers, relation.words))
+    return Split(h_S, max(1, int(answers / relation.row_bytes)), b, lanes, slots, int(answers))
 
 
 def _per_key(relation: Relation, lanes: int) -> float:
@@ -41,8 +52,9 @@ def _per_key(relation: Relation, lanes: int) -> float:
 
 
 def split(memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int, connections: int) -> Split:
-    """All connections, or one with longer queries, for a small memory is worth more to these."""
-    ways = [divide(fetching(memory), relation, batch, lanes) for lanes in sorted({1, connections})]
+    """All connections, or one with longer queries, for a small memory is worth more to these; and how long a read."""
+    kinds = [(lanes, read) for lanes in sorted({1, connections}) for read in (0.0, *_READS)]
+    ways = [divide(fetching(memory), relation, batch, lanes, read) for lanes, read in kinds]
     return best(ways, lambda parts: _behind(parts, memory, stream, relation, costs).mu)
 
 
@@ -52,7 +64,7 @@ def fetching(memory: int) -> int:
 
 
 def least_of_fetch(relation: Relation) -> int:
-    needed = _per_key(relation, 1) + WaitingSales.bytes_for(1, relation.words)
+    needed = _per_key(relation, 1) + WaitingSales.bytes_for(1, relation.words) + slot_bytes(relation.words)
     return math.ceil(needed * DIRECTORY_SHARE / (DIRECTORY_SHARE - 1) + 1)
 
 
@@ -69,10 +81,10 @@ def look_ups(keys: float, b: int, lanes: int, costs: UnitCosts) -> float:
     return number * (costs.lookup.request + costs.loop) + (costs.lookup.item + costs.c_K) * keys
 
 
-def scan(rows: float, chunk: int, sales: float, costs: UnitCosts) -> float:
+def scan(rows: float, chunk: int, waiting: float, costs: UnitCosts) -> float:
     """Seconds to read so many rows of R in one pass and to probe the waiting sales with them."""
     reads = max(1, -(-int(rows) // max(1, chunk)))
-    return reads * (costs.scan.request + costs.loop + sales / 2 * costs.c_W) + rows * (costs.scan.item + costs.c_H)
+    return reads * (costs.scan.request + costs.loop + waiting * costs.c_W) + rows * (costs.scan.item + costs.c_H)
 
 
 def page(rows: float, sales: float, costs: UnitCosts) -> float:
@@ -83,31 +95,43 @@ def page(rows: float, sales: float, costs: UnitCosts) -> float:
 def predict_behind(
     memory: int, stream: Stream, relation: Relation, costs: UnitCosts, batch: int, connections: int
 ) -> Prediction:
-    """mu = h / c_loop of a window of h missing sales, fetched in the cheaper of the two ways."""
+    """mu = n / time of n missing sales, fetched in the cheaper of the two ways."""
     return _behind(split(memory, relation, stream, costs, batch, connections), memory, stream, relation, costs)
 
 
 def _behind(parts: Split, memory: int, stream: Stream, relation: Relation, costs: UnitCosts) -> Prediction:
     h = min(parts.h_S, stream.batch)
     keys = min(h, stream.over(relation).distinct(h * (1 - stream.absent)) + h * stream.absent)
-    by_name, by_scan = look_ups(keys, parts.b, parts.lanes, costs), scan(relation.R_t, parts.rows, h, costs)
+    by_name, by_scan = look_ups(keys, parts.b, parts.lanes, costs), cycles(parts, stream, relation, costs)
     c_loop = min(by_name, by_scan) + h * (costs.c_A + costs.c_O + costs.c_E)
-    asked = queries(keys, parts.b, parts.lanes) if by_name <= by_scan else -(-relation.R_t // parts.rows)
+    rows = keys * (1 - stream.absent)
+    asked: float = queries(keys, parts.b, parts.lanes)
+    if by_scan < by_name:
+        rows = relation.R_t * by_scan / scan(relation.R_t, parts.rows, h, costs)
+        asked = rows / parts.rows
     return Prediction(
         algorithm="look-ups" if by_name <= by_scan else "scan",
         memory=memory,
-        split={
-            "sales": WaitingSales.bytes_for(parts.h_S, relation.words),
-            "answers": int(parts.rows * relation.row_bytes),
-        },
+        split={"sales": WaitingSales.bytes_for(parts.h_S, relation.words), "answers": parts.answers},
         parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
         mu=h / c_loop,
         processing_time=c_loop / 2,
         queries=asked / c_loop,
-        rows=(keys * (1 - stream.absent) if by_name <= by_scan else relation.R_t) / c_loop,
-        remark=f"takes {'look-ups' if by_name <= by_scan else 'a scan'}: "
-        f"for a full window look-ups take {by_name:.3f} s, one scan of all rows {by_scan:.3f} s",
+        rows=rows / c_loop,
+        remark=f"takes {'look-ups' if by_name <= by_scan else 'a scan'}: for {h:,} sales that wait look-ups take "
+        f"{by_name:.3f} s, the scan {by_scan:.3f} s",
     )
+
+
+def cycles(parts: Split, stream: Stream, relation: Relation, costs: UnitCosts) -> float:
+    """Seconds in which the scan serves h sales of a window.
+
+    The window's last sales stay for a whole cycle. All others meet their row after half of one, on the average, and
+    make room for the next.
+    """
+    h = min(parts.h_S, stream.batch)
+    stay = (1 + stream.absent) / 2
+    return scan(relation.R_t, parts.rows, h, costs) * (stay + (1 - stay) * h / stream.batch)
 
 
 def inner_memory(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, best, grid
+from pipeline.joins.parts.cycle import slot_bytes
 from pipeline.joins.parts.waiting import WaitingSales
 
-SEGMENT_BYTES = 150  # a slot of Q, beside the scan's position, which is as long as a key or two
 _MARK = 1  # byte a sale: it has met a row
 _LEAST_ROWS = 1_000  # R is taken to have as many: an empty table may grow
 _LEAST_SLOTS = 16
@@ -61,12 +61,12 @@ def divide(memory: float, relation: Relation, b: int, reduced: bool = False) -> 
         return None
     k = reads_a_cycle(max(relation.R_t, _LEAST_ROWS), b)
     beside = memory - b * relation.row_bytes
-    affordable = int(min(beside - _sales_bytes(k, relation), memory / _QUEUE_SHARE) / _slot_bytes(relation))
+    affordable = int(min(beside - _sales_bytes(k, relation), memory / _QUEUE_SHARE) / slot_bytes(relation.words))
     slots = min(k, max(_LEAST_SLOTS, affordable), _REDUCED_SLOTS if reduced else k)
-    h_S = _sales_in(beside - slots * _slot_bytes(relation), relation)
+    h_S = _sales_in(beside - slots * slot_bytes(relation.words), relation)
     sizes = {
         "disk buffer": b * relation.row_bytes,
-        "Q": slots * _slot_bytes(relation),
+        "Q": slots * slot_bytes(relation.words),
         "H": _sales_bytes(h_S, relation),
     }
     w = h_S if reduced else h_S // slots
@@ -197,12 +197,8 @@ def _leanest(relation: Relation) -> int:
 
 def _need(relation: Relation, b: int) -> int:
     k = reads_a_cycle(max(relation.R_t, _LEAST_ROWS), b)
-    queue = min(k, _LEAST_SLOTS) * _slot_bytes(relation)
+    queue = min(k, _LEAST_SLOTS) * slot_bytes(relation.words)
     return math.ceil(b * relation.row_bytes + queue + _sales_bytes(k, relation))
-
-
-def _slot_bytes(relation: Relation) -> int:
-    return SEGMENT_BYTES + 2 * 8 * relation.words
 
 
 def _sales_bytes(h_S: int, relation: Relation) -> int:

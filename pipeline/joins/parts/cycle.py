@@ -1,0 +1,106 @@
+"""The scan of R that never ends, and the queue Q of the papers: who has met all of R when the scan is back."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from pipeline.master.port import Master
+
+SEGMENT_BYTES = 150  # a slot of Q, beside the scan's position, which is as long as a key or two
+
+
+def slot_bytes(words: int) -> int:
+    """A slot of Q, if a key's code has so many words."""
+    return SEGMENT_BYTES + 2 * 8 * words
+
+
+class _Segment(NamedTuple):
+    """Sales that came in together."""
+
+    last: int  # position of the last of these sales
+    start: bytes | None  # where the scan stood
+    cycle: int  # which cycle it was
+
+
+class CyclicScan:
+    """
+    Idea
+        A segment of sales has met all of R when the scan stands again where it stood at their admission, one cycle
+        later. No read goes beyond the start of the oldest segment; so each meets all of R exactly once, also when R
+        grows or shrinks meanwhile. R's end costs a read that finds it.
+
+    Memory
+        slot_bytes() a segment. The rows of a read are the caller's.
+
+    Example
+        >>> from pipeline.master.memory import MemoryMaster
+        >>> scan = CyclicScan(MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3}), rows=2, slots=2)
+        >>> scan.enqueue(7)
+        >>> scan.read()["surrogate_key"].to_pylist(), scan.complete()
+        ([1, 2], [])
+        >>> scan.read()["surrogate_key"].to_pylist(), scan.complete(), scan.size
+        ([3], [7], 3)
+    """
+
+    def __init__(self, master: Master, rows: int, slots: int, apart: int = 1) -> None:
+        """`apart`: reads between two segments. Spent on a cycle's first reads, few slots would leave none for all the
+        others."""
+        self.rows, self.slots = rows, slots
+        self.size: int | None = None  # of R, counted in the last whole cycle
+        self.met_by_newest = 0  # rows read since the newest segment came in
+        self._master = master
+        self._apart = apart
+        self._segments: deque[_Segment] = deque()  # the oldest first
+        self._position: bytes | None = None  # survives micro-batches
+        self._cycle = 0
+        self._counted = 0  # rows of this cycle
+        self._reads_since = 0  # the newest segment came in
+
+    @property
+    def takes_segment(self) -> bool:
+        """Whether there is a slot, and the time for it has come."""
+        return not self._segments or (len(self._segments) < self.slots and self._reads_since >= self._apart)
+
+    def enqueue(self, last: int) -> None:
+        """All sales up to this position that are in no segment yet will have met R after one cycle from here."""
+        self._segments.append(_Segment(last, self._position, self._cycle))
+        self._reads_since = self.met_by_newest = 0
+
+    def read(self) -> pa.Table:
+        """The next rows, but none that the oldest segment has met."""
+        oldest = self._segments[0] if self._segments else None
+        until = oldest.start if oldest and oldest.cycle < self._cycle else None
+        scan = self._master.scan(self._position, self.rows, until)
+        self._position = until if scan.reached else scan.position
+        self._reads_since += 1
+        self.met_by_newest += len(scan.rows)
+        self._counted += len(scan.rows)
+        if scan.reached and until is None:
+            self.size, self._counted = self._counted, 0
+            self._cycle += 1
+        return scan.rows
+
+    def complete(self) -> list[int]:
+        """The segments that have met all of R leave Q, each told by its last sale's position."""
+        lasts = []
+        while self._segments and self._segments[0].cycle < self._cycle and self._segments[0].start == self._position:
+            lasts.append(self._segments.popleft().last)
+        return lasts
+
+    def clear(self) -> None:
+        """Nobody waits any more; the scan stays where it is."""
+        self._segments.clear()
+
+    @property
+    def nbytes(self) -> int:
+        return sum(SEGMENT_BYTES + len(segment.start or b"") for segment in self._segments)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        # Q has a slot for every segment.
+        assert len(self._segments) <= self.slots
+        # The oldest segment is the first that the scan comes round to.
+        assert all(self._cycle - 1 <= segment.cycle <= self._cycle for segment in self._segments)
