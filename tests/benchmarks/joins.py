@@ -2,11 +2,11 @@
 
 Workload: the product table of R rows, sales by Zipf's law with the wanted rows scattered over the table, an endless
 stream (the papers' steady state), one worker. Memory is a share of the table's size on the server (DATA_LENGTH). Every
-join is told the skew, as the setting of a dimension tells it. The unit costs are calibrated anew before each cell, for
-a machine's speed changes from minute to minute. `grid` crosses skew, memory and R (an R that is named is measured anew,
-the rest of the result stays); `latency` puts the
-server 1 ms and 5 ms away; `pool` gives it a buffer pool of 2 % of R; `operators` has no server: the front stage with
-all hits, and MESHJOIN's probe. Compare cells of one run with each other.
+join is told the skew, as the setting of a dimension tells it. The unit costs are calibrated before and after each cell
+of the grid and the mean is taken, for a machine's speed changes from minute to minute. `grid` crosses skew, memory and
+R (an R that is named is measured anew, the rest of the result stays); `latency` puts the server 1 ms and 5 ms away;
+`pool` gives it a buffer pool of 2 % of R; `operators` has no server: the front stage with all hits, and MESHJOIN's
+probe. Compare cells of one run with each other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +30,9 @@ from pipeline.errors import BudgetTooSmall
 from pipeline.generate.keys import product_codes
 from pipeline.generate.zipf import Zipf
 from pipeline.joins import JOINS
-from pipeline.joins.base import Options
+from pipeline.joins.base import Options, relation
 from pipeline.joins.cost.inlj import PER_TUPLE
-from pipeline.joins.cost.units import Stream, UnitCosts
+from pipeline.joins.cost.units import Line, Stream, UnitCosts
 from pipeline.joins.frontstage import FrontStage
 from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.joins.parts.keycodes import KeyCoder
@@ -67,8 +67,7 @@ def cell(database: LabDatabase, rows: int, share: float, skew: float, join: str,
          seconds: float, port: int | None = None) -> Cell:  # fmt: skip
     memory = int(table_bytes(database, rows) * share)
     found = Cell(rows, share, skew, join, memory)
-    name, batch = ("inlj", 1) if join == PER_TUPLE else (join, 2_000)
-    options = Options(batch=batch, costs=costs, stream=Stream(e=skew, batch=ENDLESS))
+    name, options = told(join, skew, costs)
     reads = master(database, rows, port)
     try:
         made = joins.make(name, reads, memory, options)
@@ -76,14 +75,44 @@ def cell(database: LabDatabase, rows: int, share: float, skew: float, join: str,
         found.rate, found.hits = measured.rate, measured.hits / max(1, measured.sales)
         found.queries = int(sum(count["queries"] for count in measured.reads.values()))
         found.rows_read = int(sum(count["rows"] for count in measured.reads.values()))
-        found.predicted = joins.predict(name, memory, made.relation, options).mu
     except BudgetTooSmall as error:
         found.refused = str(error)
     finally:
         reads.close()
+    predict(found, database, costs)
     told_rate = f"{found.rate:,.0f} sales/s, predicted {found.predicted:,.0f}" if found.rate else "refused"
     print(f"R {rows:>9,}  memory {share:6.1%}  skew {skew}  {join:<24}{told_rate}", flush=True)
     return found
+
+
+def told(join: str, skew: float, costs: UnitCosts) -> tuple[str, Options]:
+    name, batch = ("inlj", 1) if join == PER_TUPLE else (join, 2_000)
+    return name, Options(batch=batch, costs=costs, stream=Stream(e=skew, batch=ENDLESS))
+
+
+def predict(found: Cell, database: LabDatabase, costs: UnitCosts) -> None:
+    """What the model says with these unit costs."""
+    if found.rate:
+        name, options = told(found.join, found.skew, costs)
+        reads = master(database, found.rows)
+        size = reads.statistics()
+        known = relation(size, KeyCoder(reads.key_type, size.key_bytes).words)
+        found.predicted = joins.predict(name, found.memory, known, options).mu
+        reads.close()
+
+
+def between(before: UnitCosts, after: UnitCosts) -> UnitCosts:
+    """The mean of two calibrations: a machine's speed changes while the joins run."""
+
+    def mean(one: object, other: object) -> object:
+        if isinstance(one, Line) and isinstance(other, Line):
+            return Line((one.request + other.request) / 2, (one.item + other.item) / 2)
+        if isinstance(one, tuple) and isinstance(other, tuple):
+            return tuple((name, (seconds + dict(other)[name]) / 2) for name, seconds in one)
+        return (one + other) / 2  # type: ignore[operator]
+
+    every = ((field.name, getattr(before, field.name), getattr(after, field.name)) for field in fields(before))
+    return UnitCosts(**{name: mean(one, other) for name, one, other in every})  # type: ignore[arg-type]
 
 
 def table_bytes(database: LabDatabase, rows: int) -> int:
@@ -96,14 +125,18 @@ def table_bytes(database: LabDatabase, rows: int) -> int:
 
 
 def grid(seconds: float, rows: int) -> dict[str, object]:
-    cells, costs = [], {}
+    cells, costs, after = [], {}, None
     with server([rows]) as database:
         for skew in SKEWS:
             keys = sales(rows, skew, _SALES)
             for share in SHARES:
-                measured = costs[f"skew {skew}, memory {share}"] = calibrated(database, rows)
-                for join in VARIANTS:
-                    cells.append(cell(database, rows, share, skew, join, keys, measured, seconds))
+                before = after or calibrated(database, rows)
+                found = [cell(database, rows, share, skew, join, keys, before, seconds) for join in VARIANTS]
+                after = calibrated(database, rows)
+                costs[f"skew {skew}, memory {share}"] = meanwhile = between(before, after)
+                for one in found:
+                    predict(one, database, meanwhile)
+                cells += found
     return {"costs": {at: asdict(measured) for at, measured in costs.items()}, "cells": [asdict(c) for c in cells]}
 
 
