@@ -102,7 +102,8 @@ class Connection:
                 count.failures += 1
                 waited = self._clock() - started
                 if not is_passing(error):
-                    raise MasterReadFailed(f"{self._where(purpose)}: {error}. {_REMEDY}") from error
+                    remedy = _REMEDY_OF_TRUST if _is_distrust(error) else _REMEDY
+                    raise MasterReadFailed(f"{self._where(purpose)}: {error}. {remedy}") from error
                 if self._clock() >= deadline:
                     raise MasterReadFailed(
                         f"{self._where(purpose)} {attempt} times in {waited:.1f} s, then gave up. Last error: {error}. "
@@ -190,15 +191,24 @@ class Connection:
 
 
 _REMEDY = "This does not pass by itself: check master.user, its password and grants, and the dimension's contract."
+_REMEDY_OF_TRUST = (
+    "This does not pass by itself: the server's certificate must be signed by an authority in master.tls_ca, for the "
+    "name or address that master.host gives."
+)
 _INHERITED: list[Driver] = []  # kept, so that no finaliser runs
+
+
+def _is_distrust(error: BaseException) -> bool:
+    """Whether the server showed a certificate that we do not accept."""
+    causes = [error, error.__cause__, getattr(error, "original_exception", None)]
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
 
 
 def is_passing(error: BaseException) -> bool:
     """Whether a failed attempt may succeed later without anybody's help."""
     if isinstance(error, BadSetting):
         return False
-    causes = [error, error.__cause__, getattr(error, "original_exception", None)]
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+    if _is_distrust(error):
         return False
     number = error.args[0] if error.args else None
     if isinstance(number, int) and number and not isinstance(error, OSError):
