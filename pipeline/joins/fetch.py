@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from pipeline.joins.base import USUAL, Join, Options, Served, matched_rows
 from pipeline.joins.cost import auto as cost
-from pipeline.joins.cost.units import Line
 from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
@@ -21,7 +20,6 @@ from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
 from pipeline.master.port import Master, MasterStatistics
 
-_LEARN = 0.3  # weight of the newest measurement of a unit cost
 _LONGEST_FLOW = 100  # queries, until the ways are compared again
 _WORTH_LEARNING = 1_000  # keys, or rows: fewer tell more about the clock than about the server
 
@@ -243,14 +241,9 @@ class Fetch(Join):
         return np.flatnonzero(worth).astype(np.int32), slots[~worth[page_of]]
 
     def _learn(self, way: str, items: int, took: float, thought: float) -> None:
-        """Move a unit cost to where the model would have been right; the first window opens connections: no lesson."""
-        if items < _WORTH_LEARNING or not self._windows:
-            return
-        line: Line = getattr(self.costs, way)
-        measured = line.item + (took - thought) / items
-        item = (1 - _LEARN) * line.item + _LEARN * max(measured, line.item / 10)
-        learned: dict[str, Any] = {way: replace(line, item=item)}
-        self.costs = replace(self.costs, **learned)
+        """The first window's look-ups opened the connections: no lesson."""
+        if items >= _WORTH_LEARNING and (self._windows or way == "scan"):
+            self.costs = self.costs.learned(way, (took - thought) / items)
 
     def _admit(self, positions: Positions, codes: Codes) -> int:
         self._waiting.admit(positions, codes)

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -85,43 +85,43 @@ def sales(rows: int, skew: float, number: int, seed: int = 1) -> pa.Array:
     return product_codes(scattered).cast(pa.binary())
 
 
-@dataclass
-class Measured:
-    """A join under a stream that never ends."""
-
-    sales: int
-    seconds: float
-    reads: dict[str, dict[str, float]]
-    hits: int
-    warm_up: float
-
-    @property
-    def rate(self) -> float:
-        return self.sales / self.seconds
-
-
-def measure(
-    join: Join, keys: pa.Array, warm_up: float, seconds: float, bounded: bool = False, most: float = 60.0
-) -> Measured:
-    """The service rate: sales served a second of join time, after a time to warm up.
-
-    Who waited first has to be gone, and a cache must have seen so many sales that it keeps the rows it should.
+class Trial:
+    """A join under a stream of sales, and what it did in the stretches of time that count.
 
     `bounded`: in windows of OFFER sales after which nothing is pending, as the job does; else an endless stream.
     """
-    stream = _Stream(join, keys, bounded)
-    started = time.perf_counter()
-    stream.run(lambda: (took := time.perf_counter() - started) >= most or (took >= warm_up and stream.turned))
-    warmed = time.perf_counter() - started
-    reads = {kind: dict(vars(count)) for kind, count in join.master.reads.by_kind.items()}
-    served, hits, began = stream.served, join.statistics.hits, time.perf_counter()
-    stream.run(lambda: time.perf_counter() - began >= seconds)
-    took = time.perf_counter() - began
-    since = {
-        kind: {name: value - reads.get(kind, {}).get(name, 0) for name, value in vars(count).items()}
-        for kind, count in join.master.reads.by_kind.items()
-    }
-    return Measured(stream.served - served, took, since, join.statistics.hits - hits, warmed)
+
+    def __init__(self, join: Join, keys: pa.Array, bounded: bool = False) -> None:
+        self.join = join
+        self.sales = self.hits = 0
+        self.seconds = 0.0
+        self.rates: list[float] = []  # of the stretches
+        self.reads: Counter[tuple[str, str]] = Counter()  # kind of read, what is counted
+        self._stream = _Stream(join, keys, bounded)
+
+    def warm_up(self, least: float, most: float) -> None:
+        """Who waited first has to be gone, and a cache must have seen enough sales to keep the rows it should."""
+        began, stream = time.perf_counter(), self._stream
+        stream.run(lambda: (took := time.perf_counter() - began) >= most or (took >= least and stream.turned))
+
+    def run(self, seconds: float) -> None:
+        reads, hits, served = self._reads(), self.join.statistics.hits, self._stream.served
+        began = time.perf_counter()
+        self._stream.run(lambda: time.perf_counter() - began >= seconds)
+        took, sales = time.perf_counter() - began, self._stream.served - served
+        self.rates.append(sales / took)
+        self.sales, self.seconds = self.sales + sales, self.seconds + took
+        self.hits += self.join.statistics.hits - hits
+        self.reads.update(self._reads() - reads)
+
+    @property
+    def rate(self) -> float:
+        """The service rate: sales served a second of join time."""
+        return self.sales / self.seconds
+
+    def _reads(self) -> Counter[tuple[str, str]]:
+        kinds = self.join.master.reads.by_kind.items()
+        return Counter({(kind, name): value for kind, count in kinds for name, value in vars(count).items()})
 
 
 class _Stream:

@@ -3,10 +3,10 @@
 Workload: the product table of R rows, sales by Zipf's law with the wanted rows scattered over the table, an endless
 stream (the papers' steady state), one worker. Memory is a share of the table's size on the server (DATA_LENGTH). Every
 join is told the skew, as the setting of a dimension tells it. The unit costs are calibrated before and after each cell
-of the grid and the mean is taken, for a machine's speed changes from minute to minute. `grid` crosses skew, memory and
-R (an R that is named is measured anew, the rest of the result stays); `latency` puts the server 1 ms and 5 ms away;
-`pool` gives it a buffer pool of 2 % of R; `operators` has no server: the front stage with all hits, and MESHJOIN's
-probe. Compare cells of one run with each other.
+of the grid and the mean is taken, and the joins of a cell take turns, for a machine's speed changes from minute to
+minute. `grid` crosses skew, memory and R (an R that is named is measured anew, the rest of the result stays);
+`latency` puts the server 1 ms and 5 ms away; `pool` gives it a buffer pool of 2 % of R; `operators` has no server: the
+front stage with all hits, and MESHJOIN's probe. Compare cells of one run with each other.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from join_lab import RESULTS, LabDatabase, delayed, host, master, measure, sales, server
+from join_lab import RESULTS, LabDatabase, Trial, delayed, host, master, sales, server
 
 from pipeline import joins
 from pipeline.calibrate import calibrate
@@ -42,6 +44,8 @@ from pipeline.master.memory import MemoryMaster
 SKEWS, SHARES, ROWS = (0.0, 0.5, 1.0), (0.001, 0.01, 0.1), (20_000, 200_000, 2_000_000)
 VARIANTS = (*JOINS, PER_TUPLE)
 ENDLESS = 1 << 40
+POOL_JOINS = ("auto", "inlj", "r-meshjoin", "hybridjoin")
+_STRETCHES = 5  # of a join's time in a cell of the grid
 _SALES = 4_000_000  # before they come round again: fewer would flatter the caches
 _LONGEST_WARM_UP = 15.0  # seconds
 
@@ -57,32 +61,44 @@ class Cell:
     memory: int
     rate: float | None = None  # sales a second; None: refused
     predicted: float | None = None
+    rates: list[float] = field(default_factory=list)  # of the stretches that `rate` is made of
     hits: float = 0.0
     queries: int = 0
     rows_read: int = 0
     refused: str = ""
 
 
-def cell(database: LabDatabase, rows: int, share: float, skew: float, join: str, keys: object, costs: UnitCosts,
-         seconds: float, port: int | None = None) -> Cell:  # fmt: skip
+def measured(database: LabDatabase, rows: int, share: float, skew: float, names: Sequence[str], keys: pa.Array,
+             costs: UnitCosts, seconds: float, stretches: int = 1, port: int | None = None) -> list[Cell]:  # fmt: skip
+    """One cell of a table: all of these joins, each warmed up; then they take turns."""
     memory = int(table_bytes(database, rows) * share)
-    found = Cell(rows, share, skew, join, memory)
-    name, options = told(join, skew, costs)
-    reads = master(database, rows, port)
-    try:
-        made = joins.make(name, reads, memory, options)
-        measured = measure(made, keys, 1.0, seconds, most=_LONGEST_WARM_UP)
-        found.rate, found.hits = measured.rate, measured.hits / max(1, measured.sales)
-        found.queries = int(sum(count["queries"] for count in measured.reads.values()))
-        found.rows_read = int(sum(count["rows"] for count in measured.reads.values()))
-    except BudgetTooSmall as error:
-        found.refused = str(error)
-    finally:
-        reads.close()
-    predict(found, database, costs)
-    told_rate = f"{found.rate:,.0f} sales/s, predicted {found.predicted:,.0f}" if found.rate else "refused"
-    print(f"R {rows:>9,}  memory {share:6.1%}  skew {skew}  {join:<24}{told_rate}", flush=True)
-    return found
+    with ExitStack() as closing:
+        trials: dict[str, Trial] = {}
+        cells = {name: Cell(rows, share, skew, name, memory) for name in names}
+        for name, cell in cells.items():
+            registered, options = told(name, skew, costs)
+            reads = master(database, rows, port)
+            closing.callback(reads.close)
+            try:
+                trials[name] = Trial(joins.make(registered, reads, memory, options), keys)
+                trials[name].warm_up(1.0, _LONGEST_WARM_UP)
+            except BudgetTooSmall as error:
+                cell.refused = str(error)
+        for _ in range(stretches):
+            for trial in trials.values():
+                trial.run(seconds / stretches)
+    for name, trial in trials.items():
+        cell = cells[name]
+        cell.rate, cell.rates, cell.hits = trial.rate, trial.rates, trial.hits / max(1, trial.sales)
+        cell.queries = sum(number for (_, counted), number in trial.reads.items() if counted == "queries")
+        cell.rows_read = sum(number for (_, counted), number in trial.reads.items() if counted == "rows")
+    return list(cells.values())
+
+
+def tell(cells: list[Cell]) -> None:
+    for c in cells:
+        rates = f"{c.rate:,.0f} sales/s, predicted {c.predicted:,.0f}" if c.rate else "refused"
+        print(f"R {c.rows:>9,}  memory {c.share:6.1%}  skew {c.skew}  {c.join:<24}{rates}", flush=True)
 
 
 def told(join: str, skew: float, costs: UnitCosts) -> tuple[str, Options]:
@@ -90,15 +106,17 @@ def told(join: str, skew: float, costs: UnitCosts) -> tuple[str, Options]:
     return name, Options(batch=batch, costs=costs, stream=Stream(e=skew, batch=ENDLESS))
 
 
-def predict(found: Cell, database: LabDatabase, costs: UnitCosts) -> None:
-    """What the model says with these unit costs."""
-    if found.rate:
-        name, options = told(found.join, found.skew, costs)
-        reads = master(database, found.rows)
-        size = reads.statistics()
-        known = relation(size, KeyCoder(reads.key_type, size.key_bytes).words)
-        found.predicted = joins.predict(name, found.memory, known, options).mu
-        reads.close()
+def predict(cells: list[Cell], database: LabDatabase, costs: UnitCosts) -> None:
+    """What the models say with these unit costs."""
+    reads = master(database, cells[0].rows)
+    size = reads.statistics()
+    known = relation(size, KeyCoder(reads.key_type, size.key_bytes).words)
+    reads.close()
+    for cell in cells:
+        if cell.rate:
+            name, options = told(cell.join, cell.skew, costs)
+            cell.predicted = joins.predict(name, cell.memory, known, options).mu
+    tell(cells)
 
 
 def between(before: UnitCosts, after: UnitCosts) -> UnitCosts:
@@ -111,7 +129,7 @@ def between(before: UnitCosts, after: UnitCosts) -> UnitCosts:
             return tuple((name, (seconds + dict(other)[name]) / 2) for name, seconds in one)
         return (one + other) / 2  # type: ignore[operator]
 
-    every = ((field.name, getattr(before, field.name), getattr(after, field.name)) for field in fields(before))
+    every = ((unit.name, getattr(before, unit.name), getattr(after, unit.name)) for unit in fields(before))
     return UnitCosts(**{name: mean(one, other) for name, one, other in every})  # type: ignore[arg-type]
 
 
@@ -131,13 +149,12 @@ def grid(seconds: float, rows: int) -> dict[str, object]:
             keys = sales(rows, skew, _SALES)
             for share in SHARES:
                 before = after or calibrated(database, rows)
-                found = [cell(database, rows, share, skew, join, keys, before, seconds) for join in VARIANTS]
+                found = measured(database, rows, share, skew, VARIANTS, keys, before, seconds, _STRETCHES)
                 after = calibrated(database, rows)
-                costs[f"skew {skew}, memory {share}"] = meanwhile = between(before, after)
-                for one in found:
-                    predict(one, database, meanwhile)
+                costs[f"skew {skew}, memory {share}"] = between(before, after)
+                predict(found, database, between(before, after))
                 cells += found
-    return {"costs": {at: asdict(measured) for at, measured in costs.items()}, "cells": [asdict(c) for c in cells]}
+    return {"costs": {at: asdict(units) for at, units in costs.items()}, "cells": [asdict(c) for c in cells]}
 
 
 def calibrated(database: LabDatabase, rows: int, port: int | None = None) -> UnitCosts:
@@ -156,9 +173,9 @@ def latency(seconds: float) -> dict[str, object]:
             with delayed(database.port, round_trip) as port:
                 at = port if round_trip else None
                 costs = calibrated(database, rows, at)
-                for join in ("auto", "inlj", PER_TUPLE):
-                    one = cell(database, rows, share, 1.0, join, keys, costs, seconds, at)
-                    found.append({"round_trip": round_trip, **asdict(one)})
+                cells = measured(database, rows, share, 1.0, ("auto", "inlj", PER_TUPLE), keys, costs, seconds, port=at)
+                predict(cells, database, costs)
+                found += [{"round_trip": round_trip, **asdict(cell)} for cell in cells]
     return {"cells": found}
 
 
@@ -175,9 +192,9 @@ def pool(seconds: float) -> dict[str, object]:
             costs = calibrated(database, rows)
             for skew in (0.0, 1.0):
                 keys = sales(rows, skew, _SALES)
-                for join in ("auto", "inlj", "r-meshjoin", "hybridjoin"):
-                    one = cell(database, rows, 0.1, skew, join, keys, costs, seconds)
-                    found.append({"buffer_pool": "2 % of R" if given else "all of R", **asdict(one)})
+                cells = measured(database, rows, 0.1, skew, POOL_JOINS, keys, costs, seconds)
+                predict(cells, database, costs)
+                found += [{"buffer_pool": "2 % of R" if given else "all of R", **asdict(cell)} for cell in cells]
     return {"cells": found}
 
 
@@ -191,7 +208,10 @@ def operators(seconds: float) -> dict[str, object]:
         rows = pa.table({"key": keys, "surrogate_key": np.arange(20_000), "updated_at": pa.nulls(20_000, pa.int64())})
         join = FrontStage(IndexNestedLoopJoin(MemoryMaster(rows), 4 << 20), 16 << 20)
         sold = keys.take(pa.array(Zipf(20_000, 1.0).draw(random.random(1_000_000))))
-        found[f"front stage, {kind}: sales/s"] = measure(join, sold, 3.0, seconds).rate
+        trial = Trial(join, sold)
+        trial.warm_up(3.0, 60.0)
+        trial.run(seconds)
+        found[f"front stage, {kind}: sales/s"] = trial.rate
         coder = KeyCoder(keys.type, 10)
         for h in (20_000, 200_000):
             waiting = WaitingSales(h, coder.words)
