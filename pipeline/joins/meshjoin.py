@@ -89,7 +89,7 @@ class MeshJoin(Join):
 
     # Paper, figure 4:
     #   1  while true
-    #   2    read b pages from R and w tuples from S              -> _admit, _read
+    #   2    read b pages from R and w tuples from S              -> _admit, CyclicScan.read
     #   3    if queue Q is full: dequeue T, w pointers; remove
     #        the tuples of hash H that correspond to T            -> _expire, as soon as their cycle ends
     #   4    add the w tuples to H, enqueue pointers to them      -> _enqueue, at the place where the read begins
