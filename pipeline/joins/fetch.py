@@ -66,7 +66,7 @@ class Fetch(Join):
         self._b, self._rows, self._lanes = parts.b, parts.rows, parts.lanes
         self._waiting = WaitingSales(parts.h_S, self.coder.words)
         apart = -(-self.size.rows // (parts.rows * parts.slots)) or 1
-        self._cycle = CyclicScan(master, parts.rows, parts.slots, apart)
+        self._cycle = CyclicScan(master, parts.rows, parts.slots, apart, ahead=True)
         self._directory = self._possible_directory(self.to_split // cost.DIRECTORY_SHARE)
         self._work: Iterator[list[Served]] | None = None
         self._admits = True  # sales may come in while this work goes on
@@ -161,7 +161,7 @@ class Fetch(Join):
         return np.concatenate([slots[at:], slots[:at]])
 
     def _scan(self) -> Iterator[list[Served]]:
-        """As R-MESHJOIN, until who is left can be looked up sooner than the scan comes round to him."""
+        """As R-MESHJOIN, a read ahead, until who is left can be looked up sooner than the scan comes round to him."""
         self._arrived = True
         took, rows_read = 0.0, 0
         while True:

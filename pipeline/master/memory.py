@@ -6,6 +6,7 @@ import pickle
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,9 @@ class MemoryMaster:
         last = pickle.dumps(self._places[end - 1])
         return Scan(answer, last, last == until)
 
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> _Begun:
+        return _Begun(self.scan(position, rows, until))
+
     def borders(self, rows: int) -> pa.Array:
         self._need_index("a list of borders")
         keys = self._answer("describe", np.arange(self._without_key, len(self._places), rows))[KEY]
@@ -198,6 +202,19 @@ class MemoryMaster:
         count.rows += len(answer)
         count.bytes += answer.nbytes
         return answer
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A scan that shows the rows of the moment in which it was asked for."""
+
+    scan: Scan
+
+    def answer(self) -> Scan:
+        return self.scan
+
+    def abandon(self) -> None:
+        pass
 
 
 def _places(keys: list[Any], surrogate_keys: list[int | None], unique: bool) -> list[_Place]:

@@ -106,7 +106,10 @@ class MySqlMaster:
                 asked.abandon()
 
     def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
-        return self._scan("scan", position, rows, until)
+        return self.begin_scan(position, rows, until).answer()
+
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> _AskedScan:
+        return self._ask_for_scan("scan", position, rows, until)
 
     def borders(self, rows: int) -> pa.Array:
         statements = self._by_key("borders")
@@ -149,7 +152,7 @@ class MySqlMaster:
         The widths are those of the first rows of a scan, or of the narrowest possible row of an empty table.
         """
         table = self._dimension.table
-        sample = self._scan("describe", None, _SAMPLE, None)
+        sample = self._ask_for_scan("describe", None, _SAMPLE, None).answer()
         [(estimate,)] = self._reader.describe(
             "SELECT TABLE_ROWS FROM information_schema.TABLES "
             f"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = {text(table)}",
@@ -192,7 +195,7 @@ class MySqlMaster:
             answer = answer.filter(asked_for)
         return pa.concat_tables([answer, *map(self.lookup, asked.later)]).combine_chunks() if asked.later else answer
 
-    def _scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> Scan:
+    def _ask_for_scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> _AskedScan:
         statements = self._statements()
         if statements.scan_index is None:
             self.verify(needs_unique_index=False)  # which says what is missing
@@ -203,13 +206,8 @@ class MySqlMaster:
             None if place is None else natural_keys.unpack(pa.array([place], pa.binary()), kinds)
             for place in (position, until)
         )
-        raw = self._reader.read(kind, statements.scan(behind, bound, rows))
-        answer = self._reader.decode(kind, raw[: len(statements.columns)])
-        if len(raw[0]) < rows:
-            return Scan(answer, until, True)
-        last = [raw[place].slice(len(raw[place]) - 1).combine_chunks() for place in statements.scan_places]
-        place = natural_keys.pack(last)[0].as_py()
-        return Scan(answer, place, place == until)
+        request = self._reader.send(kind, statements.scan(behind, bound, rows))
+        return _AskedScan(self._reader, kind, request, statements, rows, until)
 
     def _collation(self, statements: Statements, part: Part) -> Collation:
         if part.form != "string":
@@ -254,3 +252,27 @@ class _Asked:
     def abandon(self) -> None:
         if self.request is not None:
             self.request.abandon()
+
+
+@dataclass
+class _AskedScan:
+    """A scan under way."""
+
+    reader: Reader
+    kind: str
+    request: Request
+    statements: Statements
+    rows: int
+    until: bytes | None
+
+    def answer(self) -> Scan:
+        raw = self.reader.receive(self.kind, self.request)
+        answer = self.reader.decode(self.kind, raw[: len(self.statements.columns)])
+        if len(raw[0]) < self.rows:
+            return Scan(answer, self.until, True)
+        last = [raw[place].slice(len(raw[place]) - 1).combine_chunks() for place in self.statements.scan_places]
+        place = natural_keys.pack(last)[0].as_py()
+        return Scan(answer, place, place == self.until)
+
+    def abandon(self) -> None:
+        self.request.abandon()

@@ -31,6 +31,18 @@ class Scan:
     reached: bool  # nothing is left up to the bound of the scan (up to the end of R, if it had none)
 
 
+class ScanUnderWay(Protocol):
+    """A scan that was asked for: the server works on it while the caller does something else."""
+
+    def answer(self) -> Scan:
+        """Wait for it."""
+        ...
+
+    def abandon(self) -> None:
+        """Nobody wants the answer any more."""
+        ...
+
+
 @dataclass
 class ReadCount:
     """Reads of one kind since the start."""
@@ -98,6 +110,10 @@ class Master(Protocol):
         delivered. A row that is there throughout a cycle is delivered exactly once in it. When nothing is left up to
         `until`, the position is `until`; when nothing is left at all, it is None and the next cycle may begin.
         """
+        ...
+
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> ScanUnderWay:
+        """As `scan`, without waiting for the answer."""
         ...
 
     def borders(self, rows: int) -> pa.Array:

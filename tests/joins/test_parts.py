@@ -4,9 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import KeyCoder, same
 from pipeline.joins.parts.keyindex import KeyIndex
 from pipeline.joins.parts.waiting import WaitingSales
+from pipeline.master.memory import MemoryMaster
 
 
 def words(numbers) -> np.ndarray:
@@ -85,3 +87,48 @@ def test_integers_are_their_own_codes():
     coder = KeyCoder(pa.int64(), longest=8)
     assert coder.decode(coder.encode(pa.array(numbers))).to_pylist() == numbers
     assert coder.words == 1
+
+
+def test_a_scan_that_reads_ahead_shows_whoever_comes_in_all_that_is_there_by_then():
+    rows = {b"%03d" % number: number for number in range(0, 100, 2)}
+    master = MemoryMaster.of(rows)
+    scan = CyclicScan(master, rows=10, slots=4, ahead=True)
+    scan.enqueue(1)
+    scan.read()
+    # The next read is on its way without this row, which is there when the second segment comes in.
+    master.replace(MemoryMaster.of({**rows, b"021": 21}).table)
+    scan.enqueue(2)
+    seen, complete = [], []
+    while 2 not in complete:
+        seen += scan.read()["key"].to_pylist()
+        complete += scan.complete()
+        scan.check()
+    assert complete == [1, 2]
+    assert b"021" in seen
+    assert len(seen) <= 51 + 10
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_each_segment_of_a_cyclic_scan_meets_every_row_exactly_once(ahead):
+    master = MemoryMaster.of({b"%03d" % number: number for number in range(95)})
+    scan = CyclicScan(master, rows=10, slots=3, ahead=ahead)
+    met, left = {}, set()
+    for segment in range(12):
+        while not scan.takes_segment:
+            advance(scan, met, left)
+        late = scan._under_way is not None
+        scan.enqueue(segment)
+        met |= {} if late else {segment: []}
+        advance(scan, met, left)
+        met |= {segment: []} if late else {}
+    while len(left) < 12:
+        advance(scan, met, left)
+    assert all(sorted(rows) == list(range(95)) for rows in met.values())
+
+
+def advance(scan: CyclicScan, met: dict[int, list[int]], left: set[int]) -> None:
+    """Who has come in meets what is read, until he leaves."""
+    rows = scan.read()["surrogate_key"].to_pylist()
+    for segment in met.keys() - left:
+        met[segment] += rows
+    left.update(scan.complete())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from pipeline.master.port import Master
+from pipeline.master.port import Master, ScanUnderWay
 
 SEGMENT_BYTES = 150  # a slot of Q, beside the scan's position, which is as long as a key or two
 
@@ -32,6 +32,10 @@ class CyclicScan:
         later. No read goes beyond the start of the oldest segment; so each meets all of R exactly once, also when R
         grows or shrinks meanwhile. R's end costs a read that finds it.
 
+        With `ahead` the next read is asked for as soon as its place is known, and the server works on it while the
+        rows of this one are matched. Who comes in meanwhile may have missed a row that is on its way: his cycle begins
+        behind it.
+
     Memory
         slot_bytes() a segment. The rows of a read are the caller's.
 
@@ -45,14 +49,16 @@ class CyclicScan:
         ([3], [7], 3)
     """
 
-    def __init__(self, master: Master, rows: int, slots: int, apart: int = 1) -> None:
+    def __init__(self, master: Master, rows: int, slots: int, apart: int = 1, ahead: bool = False) -> None:
         """`apart`: reads between two segments. Spent on a cycle's first reads, few slots would leave none for all the
         others."""
         self.rows, self.slots = rows, slots
         self.size: int | None = None  # of R, counted in the last whole cycle
         self.met_by_newest = 0  # rows read since the newest segment came in
         self._master = master
-        self._apart = apart
+        self._apart, self._ahead = apart, ahead
+        self._under_way: ScanUnderWay | None = None
+        self._late: int | None = None  # position of the last who came in while a read was under way
         self._segments: deque[_Segment] = deque()  # the oldest first
         self._position: bytes | None = None  # survives micro-batches
         self._cycle = 0
@@ -66,33 +72,52 @@ class CyclicScan:
 
     def enqueue(self, last: int) -> None:
         """All sales up to this position that are in no segment yet will have met R after one cycle from here."""
+        if self._under_way is not None:
+            self._late = last
+            return
         self._segments.append(_Segment(last, self._position, self._cycle))
         self._reads_since = self.met_by_newest = 0
 
     def read(self) -> pa.Table:
         """The next rows, but none that the oldest segment has met."""
-        oldest = self._segments[0] if self._segments else None
-        until = oldest.start if oldest and oldest.cycle < self._cycle else None
-        scan = self._master.scan(self._position, self.rows, until)
-        self._position = until if scan.reached else scan.position
+        scan = (self._under_way or self._begin()).answer()
+        self._under_way = None
+        self._position = scan.position
         self._reads_since += 1
         self.met_by_newest += len(scan.rows)
         self._counted += len(scan.rows)
-        if scan.reached and until is None:
+        if scan.position is None:
             self.size, self._counted = self._counted, 0
             self._cycle += 1
+        late, self._late = self._late, None
+        if late is not None:
+            self.enqueue(late)
+        if self._ahead and self._segments and not self._is_complete(self._segments[-1]):
+            self._under_way = self._begin()
         return scan.rows
+
+    def _begin(self) -> ScanUnderWay:
+        waiting = (segment for segment in self._segments if not self._is_complete(segment))
+        oldest = next(waiting, None)
+        until = oldest.start if oldest and oldest.cycle < self._cycle else None
+        return self._master.begin_scan(self._position, self.rows, until)
+
+    def _is_complete(self, segment: _Segment) -> bool:
+        return segment.cycle < self._cycle and segment.start == self._position
 
     def complete(self) -> list[int]:
         """The segments that have met all of R leave Q, each told by its last sale's position."""
         lasts = []
-        while self._segments and self._segments[0].cycle < self._cycle and self._segments[0].start == self._position:
+        while self._segments and self._is_complete(self._segments[0]):
             lasts.append(self._segments.popleft().last)
         return lasts
 
     def clear(self) -> None:
         """Nobody waits any more; the scan stays where it is."""
         self._segments.clear()
+        if self._under_way is not None:
+            self._under_way.abandon()
+            self._under_way = None
 
     @property
     def nbytes(self) -> int:
