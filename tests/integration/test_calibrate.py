@@ -47,7 +47,9 @@ def test_explain_shows_every_join_side_by_side_and_marks_the_chosen_one(assignme
     for name in JOINS:
         assert re.search(rf"^[* ] {re.escape(name)} +[\d,]+ ", table, re.MULTILINE), (name, table)
     assert re.findall(r"^\* (\S+)", table, re.MULTILINE) == ["hybridjoin"]
-    assert re.search(r"takes (look-ups|a scan): for [\d,]+ sales that wait look-ups take [\d.]+ s, the scan [\d.]+ s", table)
+    assert re.search(
+        r"takes (look-ups|a scan): for [\d,]+ sales that wait look-ups take [\d.]+ s, the scan [\d.]+ s", table
+    )
 
 
 def test_explain_offline_reads_nothing(tmp_path):
