@@ -34,7 +34,8 @@ class WaitingSales:
     Example
         >>> waiting = WaitingSales(4, words=1)
         >>> codes = np.array([[7], [9], [7]], np.uint64)
-        >>> waiting.admit(np.array([10, 11, 12]), codes)
+        >>> waiting.admit(np.array([10, 11, 12]), codes).tolist()
+        [0, 1, 0]
         >>> places, rows = waiting.match(np.array([[8], [7]], np.uint64))
         >>> waiting.release(places).tolist(), rows.tolist(), len(waiting), waiting.room
         ([10, 12], [1, 1], 1, 3)
