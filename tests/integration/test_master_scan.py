@@ -177,3 +177,17 @@ def test_the_statistics_of_a_table_without_an_index_on_the_key(server):
     server.execute("INSERT INTO t (id, code, sk) VALUES (%s, %s, 1)", [(n, "x" * (n % 8)) for n in range(1_500)])
     statistics = server.master(CODE).statistics()
     assert (statistics.rows, statistics.key_bytes) == (1_500, 7)
+
+
+@pytest.mark.parametrize("connections", [1, 2])
+def test_a_scan_under_way_disturbs_no_other_read_and_none_is_disturbed_by_it(server, connections):
+    server.table("code VARCHAR(20)", [(f"c{n:04}",) for n in range(500)])
+    master = server.master(CODE, connections=connections)
+    first = master.scan(None, 200)
+    under_way = master.begin_scan(first.position, 200)
+    assert master.lookup(pa.array([b"c0007"]))["surrogate_key"].to_pylist() == [8]
+    second = under_way.answer()
+    assert numbers(second.rows.to_pylist()) == list(range(201, 401))
+    master.begin_scan(second.position, 200).abandon()
+    assert master.lookup(pa.array([b"c0499"]))["surrogate_key"].to_pylist() == [500]
+    assert numbers(master.scan(second.position, 200).rows.to_pylist()) == list(range(401, 501))
