@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.joins.base import USUAL, Join, Options, Served, matched_rows
@@ -13,6 +15,7 @@ from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost.units import Prediction, Relation, UnitCosts
 from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import Codes
+from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
 from pipeline.master.port import Master
 
@@ -32,7 +35,9 @@ class MeshJoin(Join):
         offered: there is no second buffer to copy them from. Segments leave when their cycle ends, not when the
         queue is full (see CyclicScan). With `drain` an iteration goes on without w new sales; if all waiting sales
         have been served, they leave before their cycle ends. With a unique key a sale is put out once, though R may
-        move a row. With little memory Q has fewer than k slots, and an iteration without a free slot admits nobody.
+        move a row. Where keys repeat in R, the pairs of one read may be many times the memory: then the iteration ends
+        with as many as there is room for, the next ones go on with the same read, and nobody is admitted meanwhile.
+        With little memory Q has fewer than k slots, and an iteration without a free slot admits nobody.
 
     Example
         >>> from pipeline.master.memory import MemoryMaster
@@ -62,6 +67,8 @@ class MeshJoin(Join):
         self._arrived = 0  # sales in H that no segment has yet
         self._newest = -1  # position of the last of them
         self._met = 0  # marks set, if the key is unique
+        self._rows: pa.Table = master.schema.empty_table()  # of the read in hand
+        self._portions: deque[tuple[Slots, npt.NDArray[np.int32]]] = deque()  # of its matches, not yet put out
         self._buffer_bytes = 0
 
     @classmethod
@@ -93,12 +100,16 @@ class MeshJoin(Join):
     #   3    if queue Q is full: dequeue T, w pointers; remove
     #        the tuples of hash H that correspond to T            -> _expire, as soon as their cycle ends
     #   4    add the w tuples to H, enqueue pointers to them      -> _enqueue, at the place where the read begins
-    #   5    for each tuple r in the b pages: output r join H     -> _probe
+    #   5    for each tuple r in the b pages: output r join H     -> _read, _probe
     def _iterate(self, drain: bool) -> list[Served]:
-        if not drain and self._waits_for_more():
-            return []
-        self._enqueue()
-        served = [*self._probe(self._scan.read()), *self._expire()]
+        if not self._portions:
+            if not drain and self._waits_for_more():
+                return []
+            self._enqueue()
+            self._read()
+        served = self._probe()
+        if not self._portions:
+            served += self._expire()
         if not self._pending():
             self._clear()
         return served
@@ -111,17 +122,25 @@ class MeshJoin(Join):
             self._scan.enqueue(self._newest)
             self._arrived = 0
 
-    def _probe(self, rows: pa.Table) -> list[Served]:
-        codes = self.coder.encode(rows["key"].combine_chunks(), remember=False)
-        places, numbers = self._waiting.match(codes)
+    def _read(self) -> None:
+        self._rows = self._scan.read()
+        codes = self.coder.encode(self._rows["key"].combine_chunks(), remember=False)
+        self._portions.extend(self._waiting.portions(codes))
+        self._buffer_bytes = self._rows.nbytes + codes.nbytes
+
+    def _probe(self) -> list[Served]:
+        if not self._portions:
+            return []
+        places, numbers = self._waiting.pairs(*self._portions.popleft())
         if self.master.unique:
             new = ~self._waiting.met[places]
             places, numbers = places[new], numbers[new]
-        self._buffer_bytes = rows.nbytes + codes.nbytes
         if not len(places):
             return []
-        rows, match = matched_rows(rows, numbers)
-        self._buffer_bytes += rows.nbytes
+        rows, match = matched_rows(self._rows, numbers)
+        self._buffer_bytes = self._rows.nbytes + rows.nbytes
+        if not self._portions:
+            self._rows = self._rows.slice(0, 0)  # or it would still be there while the next ones are read
         return [Served(self._put_out(places), rows, match)]
 
     def _put_out(self, places: Places) -> Positions:
@@ -152,7 +171,7 @@ class MeshJoin(Join):
         self._met = 0
 
     def _room(self) -> int:
-        if not self._arrived and not self._scan.takes_segment:
+        if self._portions or (not self._arrived and not self._scan.takes_segment):
             return 0
         return min(self.split.w - self._arrived, self._waiting.room)
 

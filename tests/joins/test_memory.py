@@ -7,8 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.joins.harness import VARIANTS
-from tests.joins.workloads import thousands
+from pipeline.joins import JOINS
+from pipeline.joins.base import Join
+from pipeline.master.memory import MemoryMaster
+from tests.joins.harness import VARIANTS, Variant
+from tests.joins.workloads import master_table, thousands
 
 MEMORY = 3 << 20
 OVERHEAD = 1 << 20  # objects of the interpreter, the test's own master and the driver's last answer
@@ -31,6 +34,10 @@ def arrow_memory():
     pa.set_memory_pool(usual)
 
 
+def takes_repeated_keys(variant: Variant) -> bool:
+    return not JOINS[variant.name].needs_index and not variant.behind_front_stage
+
+
 # A front stage looks at so many hits that it takes several times as long as the join behind it.
 TRIED = [pytest.param(v, marks=pytest.mark.slow) if v.behind_front_stage else v for v in VARIANTS]
 
@@ -38,9 +45,28 @@ TRIED = [pytest.param(v, marks=pytest.mark.slow) if v.behind_front_stage else v 
 @pytest.mark.parametrize("variant", TRIED, ids=str)
 def test_a_window_far_larger_than_the_budget_takes_no_more_memory_than_the_budget(variant, workload, arrow_memory):
     keys, master = workload
-    positions = np.arange(len(keys), dtype=np.int64)
-    assert positions.nbytes + keys.nbytes > MEMORY
+    assert 8 * len(keys) + keys.nbytes > MEMORY
+    served, peak, parts = most_memory(variant.build(master, MEMORY), keys, arrow_memory)
+    assert served == SALES
+    assert peak <= MEMORY + OVERHEAD, parts
+
+
+@pytest.mark.parametrize("times", [1, 30, 1_000])
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if takes_repeated_keys(v)], ids=str)
+def test_keys_that_repeat_bring_out_many_matches_within_the_budget(variant, times, arrow_memory):
+    """A row for each of so many versions of a key: a read of R has matches for many times the memory."""
+    keys, sales = 30_000 // times, 600_000 // times
+    master = MemoryMaster(master_table([key for key in range(keys) for _ in range(times)], "integers"), unique=False)
+    wanted = pa.array(np.random.default_rng(0).integers(0, keys, sales))
     join = variant.build(master, MEMORY)
+    served, peak, parts = most_memory(join, wanted, arrow_memory)
+    assert served == sales * times
+    assert peak <= MEMORY + OVERHEAD, parts
+
+
+def most_memory(join: Join, keys: pa.Array, arrow_memory: pa.MemoryPool) -> tuple[int, int, str]:
+    """Matches, and the most that the allocators gave while the join made them, as a number and in words."""
+    positions = np.arange(len(keys), dtype=np.int64)
     gc.collect()
     tracemalloc.start()
     served = offered = 0
@@ -49,6 +75,5 @@ def test_a_window_far_larger_than_the_budget_takes_no_more_memory_than_the_budge
         served += sum(len(piece.sales) for piece in join.step(drain=offered == len(keys)))
     _, numpy_and_python = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert served == SALES
     peak = numpy_and_python + arrow_memory.max_memory()
-    assert peak <= MEMORY + OVERHEAD, f"{numpy_and_python:,} + {arrow_memory.max_memory():,} = {peak:,} bytes"
+    return served, peak, f"{numpy_and_python:,} + {arrow_memory.max_memory():,} = {peak:,} bytes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -120,23 +121,42 @@ class WaitingSales:
     def match(self, codes: Codes) -> tuple[Places, npt.NDArray[np.int32]]:
         """Every pair of a waiting sale and a row with its key: the sales' places and the rows' numbers.
 
-        The rows' keys may repeat. Nobody leaves.
+        Nobody leaves. Where the rows' keys may repeat, `portions` keeps the pairs from becoming too many.
         """
+        return self.pairs(*self._wanted(codes))
+
+    def portions(self, codes: Codes) -> list[tuple[Slots, npt.NDArray[np.int32]]]:
+        """The rows that somebody waits for, with their keys' slots, cut for `pairs`: no portion makes more of them than
+        sales can wait. Good until a sale comes or leaves."""
+        slots, rows = self._wanted(codes)
+        behind = np.cumsum(self._uses[slots], dtype=np.int64)
+        cuts = [0]
+        while cuts[-1] < len(rows):
+            before = behind[cuts[-1] - 1] if cuts[-1] else 0
+            cuts.append(int(np.searchsorted(behind, before + self.capacity, side="right")))
+        return [(slots[first:last], rows[first:last]) for first, last in pairwise(cuts)]
+
+    def pairs(self, slots: Slots, rows: npt.NDArray[np.int32]) -> tuple[Places, npt.NDArray[np.int32]]:
+        """Every pair of a waiting sale and one of these rows, whose keys have these slots."""
+        rounds = []
+        while len(rows):
+            self._row_of[slots] = rows
+            # Of rows with the same key the last one written is served now, the others in the next round.
+            later = self._row_of[slots] != rows
+            rounds.append(self._sales_of_marked())
+            self._row_of[slots] = -1
+            slots, rows = slots[later], rows[later]
+        if len(rounds) == 1:
+            return rounds[0]
+        nothing: tuple[Any, Any] = (np.empty(0, np.int64), np.empty(0, np.int32))
+        places, numbers = zip(nothing, *rounds, strict=True)
+        return np.concatenate(places), np.concatenate(numbers)
+
+    def _wanted(self, codes: Codes) -> tuple[Slots, npt.NDArray[np.int32]]:
+        """The rows with a key that somebody waits for, and its slot."""
         slots = self.index.find(codes)
         rows = np.flatnonzero(slots >= 0).astype(np.int32)
-        pairs = []
-        while len(rows):
-            self._row_of[slots[rows]] = rows
-            # Of rows with the same key the last one written is served now, the others in the next round.
-            now = self._row_of[slots[rows]] == rows
-            pairs.append(self._sales_of_marked())
-            self._row_of[slots[rows]] = -1
-            rows = rows[~now]
-        if len(pairs) == 1:
-            return pairs[0]
-        nothing: tuple[Any, Any] = (np.empty(0, np.int64), np.empty(0, np.int32))
-        places, numbers = zip(nothing, *pairs, strict=True)
-        return np.concatenate(places), np.concatenate(numbers)
+        return slots[rows], rows
 
     def with_keys(self, slots: Slots) -> Places:
         """The places of all waiting sales with these keys."""
