@@ -1,20 +1,30 @@
-"""Does the checkpoint belong to the warehouse? Started with the wrong one, sales would be lost or written twice."""
+"""Spark's checkpoint folder: which batches are planned and done, and where each of them ended."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pipeline.driver.origin import Ends
 from pipeline.errors import WarehouseRefused
-from pipeline.settings import Settings
-from pipeline.warehouse.port import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_DONE = 'v1\n{"nextBatchWatermarkMs":0}'  # what Spark writes down of a batch that is done
+
 
 class Checkpoint:
-    """Spark's checkpoint folder, wherever it lies: read through Hadoop's file systems, as Spark does."""
+    """The folder, wherever it lies: read and written through Hadoop's file systems, as Spark does.
+
+    `offsets/N` says where batch N ends, and is written before anything of it is read; `commits/N` that it is done;
+    `sources/0/0` where the first batch begins; `metadata` which query it is.
+    """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
@@ -22,29 +32,85 @@ class Checkpoint:
         self._root = self._jvm.org.apache.hadoop.fs.Path(path)
         self._files: Any = self._root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
 
-    def last_planned(self) -> int | None:
+    @property
+    def planned(self) -> int | None:
         """The last batch whose offsets are written down, done or not."""
         return self._last("offsets")
 
-    def offsets(self) -> dict[str, dict[str, int]]:
-        """Where the last batch that is done ended, by topic and partition; empty before the first."""
-        done = self._last("commits")
-        if done is None or not self._files.exists(self._path(f"offsets/{done}")):
-            return {}
-        return dict(json.loads(self._text(f"offsets/{done}").splitlines()[-1]))
+    @property
+    def done(self) -> int | None:
+        """The last batch that Spark holds for finished."""
+        return self._last("commits")
+
+    def ends(self, batch: int | None) -> Ends | None:
+        """Where a batch ended, or without one where the first begins; None if the checkpoint does not say (any more).
+
+        Spark keeps the offsets of the last hundred batches.
+        """
+        name = "sources/0/0" if batch is None else f"offsets/{batch}"
+        return dict(json.loads(self._text(name).splitlines()[-1])) if self._has(name) else None
 
     def id(self) -> str | None:
         """The identity Spark gave the query when the checkpoint was made."""
-        if not self._files.exists(self._path("metadata")):
-            return None
-        return str(json.loads(self._text("metadata"))["id"])
+        return str(json.loads(self._text("metadata"))["id"]) if self._has("metadata") else None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No other job and no repair on this machine may use the checkpoint meanwhile; ends with its holder.
+
+        On other file systems than a local one it is Spark that notices a second job, when both write down one batch.
+        """
+        folder = self._local_folder()
+        if folder is None:
+            yield
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".millrace.lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise WarehouseRefused(
+                    f"the checkpoint {self.path} is in use by another job on this machine. Stop that one first, or "
+                    f"give this one a job.name and a job.checkpoint of its own."
+                ) from None
+            yield
+
+    def plan(self, batch: int, ends: Ends) -> None:
+        """Put down that this batch goes on to these offsets."""
+        version, metadata, _ = self._text(f"offsets/{self.planned}").split("\n", 2)
+        known = json.loads(metadata) | {"batchTimestampMs": int(time.time() * 1000)}
+        self._write(f"offsets/{batch}", "\n".join([version, json.dumps(known), json.dumps(ends)]))
+
+    def finish(self, batch: int) -> None:
+        self._write(f"commits/{batch}", _DONE)
+
+    def rewind(self, batch: int | None) -> str:
+        """Forget all batches behind this one (without one: all). What is forgotten is kept in the folder returned."""
+        aside = self._path(f"rewound-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+        for name in ("commits", "offsets"):  # in this order: planned and not done is what Spark expects after a fall
+            later = [n for n in self._numbers(name) if batch is None or n > batch]
+            for number in sorted(later, reverse=True):
+                self._files.mkdirs(self._jvm.org.apache.hadoop.fs.Path(aside, name))
+                self._files.rename(
+                    self._path(f"{name}/{number}"), self._jvm.org.apache.hadoop.fs.Path(aside, f"{name}/{number}")
+                )
+        return str(aside.toString())
+
+    def _local_folder(self) -> Path | None:
+        uri = self._files.makeQualified(self._root).toUri()
+        return Path(str(uri.getPath())) if uri.getScheme() == "file" else None
 
     def _last(self, name: str) -> int | None:
-        folder = self._path(name)
-        if not self._files.exists(folder):
-            return None
-        names = [status.getPath().getName() for status in self._files.listStatus(folder)]
-        return max((int(name) for name in names if name.isdigit()), default=None)
+        return max(self._numbers(name), default=None)
+
+    def _numbers(self, name: str) -> list[int]:
+        if not self._has(name):
+            return []
+        names = [status.getPath().getName() for status in self._files.listStatus(self._path(name))]
+        return [int(name) for name in names if name.isdigit()]
+
+    def _has(self, name: str) -> bool:
+        return bool(self._files.exists(self._path(name)))
 
     def _text(self, name: str) -> str:
         stream = self._files.open(self._path(name))
@@ -53,35 +119,16 @@ class Checkpoint:
         finally:
             stream.close()
 
+    def _write(self, name: str, text: str) -> None:
+        """Whole or not at all: as Spark does, under another name first."""
+        unfinished = self._path(f"{name}.unfinished")
+        stream = self._files.create(unfinished, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        self._files.delete(self._path(name), False)
+        self._files.rename(unfinished, self._path(name))
+
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name)
-
-
-def guard(checkpoint: Checkpoint, settings: Settings, warehouse: Warehouse) -> None:
-    """Refuse to start where Delta would silently skip batches, or Spark would silently leave some out."""
-    written, planned = warehouse.last_batch(), checkpoint.last_planned()
-    table = f"{settings.warehouse.path}/{settings.warehouse.facts}"
-    name = settings.job.name
-    if written is not None and (planned is None or written > planned):
-        knows = "is empty" if planned is None else f"knows batches up to {planned} only"
-        raise WarehouseRefused(
-            f"{table} already has batch {written} of application {name!r}, but the checkpoint {checkpoint.path} "
-            f"{knows}: the batches in between would be skipped without a word and their sales lost. "
-            f"Restore the checkpoint that belongs to the table; or, to continue without it, choose another job.name "
-            f"and set kafka.starting_offsets to where the facts end."
-        )
-    if planned is not None and (-1 if written is None else written) < planned - 1:
-        has = "has none of its batches" if written is None else f"has them only up to {written}"
-        raise WarehouseRefused(
-            f"the checkpoint {checkpoint.path} is at batch {planned} of application {name!r}, but {table} {has}: "
-            f"the sales in between would be missing. "
-            f"Restore the table, or delete the checkpoint and the table together to start anew."
-        )
-    note = warehouse.last_note() or {}
-    known, found = note.get("checkpoint"), checkpoint.id()
-    if known and found and known != found:
-        raise WarehouseRefused(
-            f"{table} was last written by application {name!r} with checkpoint {known}, but {checkpoint.path} is "
-            f"checkpoint {found}: two streams under one name overwrite each other's batches. "
-            f"Give this job another job.name, or point job.checkpoint to the first one's folder."
-        )

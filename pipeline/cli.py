@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from pipeline.commands import job, laptop
+from pipeline.commands import job, laptop, mend
 from pipeline.errors import MillraceError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.add_typer(laptop.commands)
 app.add_typer(job.commands)
+app.add_typer(mend.commands)
 
 
 def main() -> None:

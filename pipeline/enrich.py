@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from pipeline.contracts import DimensionContract
 from pipeline.histogram import Histogram
 from pipeline.joins.base import ABSENT, Join, Positions, Served
 from pipeline.report import DimensionReport, Report
+from pipeline.settings import Worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,13 +43,22 @@ class Dimension:
         self._seconds = 0.0
         self._queue_wait, self._processing = Histogram(), Histogram()
 
-    def enrich(self, sales: pa.Table) -> pa.Table:
-        """The sales with this dimension's columns: `product.surrogate_key`, `product.category`, …"""
+    def enrich(self, sales: pa.Table, limits: Worker) -> Iterator[pa.Table]:
+        """The sales with this dimension's columns: `product.surrogate_key`, `product.category`, …
+
+        In one piece, in their order; but where the master has keys more than once, there is one row for each match,
+        and the rows come in pieces no larger than a window.
+        """
         key = keys.pack([sales[f"sale.{k.field}"] for k in self.contract.natural_key])
-        served = self._serve(key, _unix_seconds(sales["message.timestamp"]))
-        order, match, rows = _by_sale(served, len(sales), self.join.master.schema)
-        if order is not None:  # the master has a key more than once: one fact for each match
-            sales = sales.take(pa.array(order))
+        for served in self._served(key, _unix_seconds(sales["message.timestamp"]), limits.window_sales):
+            order, match, rows = _by_sale(served, len(sales), self.join.master.schema)
+            if order is None:
+                yield self._with_columns(sales, match, rows)
+                continue
+            for first, last in _pieces(sales, order, rows, match, limits):
+                yield self._with_columns(sales.take(pa.array(order[first:last])), match[first:last], rows)
+
+    def _with_columns(self, sales: pa.Table, match: Positions, rows: pa.Table) -> pa.Table:
         found = rows.take(pa.array(match, mask=match == ABSENT))
         for column in self.contract.columns.names:
             values = found[column]
@@ -56,13 +67,16 @@ class Dimension:
             sales = sales.append_column(f"{self.contract.name}.{column}", values)
         return sales
 
-    def _serve(self, key: pa.Array, sent: np.ndarray) -> list[Served]:
-        """Offer and step until every sale has come back."""
-        began = time.perf_counter()
+    def _served(self, key: pa.Array, sent: np.ndarray, most: int) -> Iterator[list[Served]]:
+        """Offer and step until every sale has come back: all at once, or where they become more, about `most` of them.
+
+        What a caller does between two of them is not the join's time.
+        """
         positions = np.arange(len(key), dtype=np.int64)
         admitted_at = np.empty(len(key))
         served: list[Served] = []
-        offered = 0
+        offered = rows = 0
+        began = time.perf_counter()
         while offered < len(key) or self.join.pending:
             # The join is filled before it reads: the more sales wait, the more of them a read serves.
             while offered < len(key) and (taken := self.join.offer(positions[offered:], key.slice(offered))):
@@ -74,9 +88,14 @@ class Dimension:
             now = time.time()
             for piece in pieces:
                 self._processing += Histogram.of(now - admitted_at[piece.sales])
+                rows += len(piece.sales)
             served += pieces
+            if rows > max(most, len(key)):
+                self._seconds += time.perf_counter() - began
+                yield served
+                served, rows, began = [], 0, time.perf_counter()
         self._seconds += time.perf_counter() - began
-        return served
+        yield served
 
     def report(self) -> DimensionReport:
         reads = self.join.master.reads.by_kind
@@ -131,6 +150,32 @@ def _by_sale(served: list[Served], sales: int, schema: pa.Schema) -> tuple[Posit
     order = np.argsort(at, kind="stable")
     in_place = len(at) == sales and bool((at[order] == np.arange(sales)).all())
     return (None if in_place else at[order]), match[order], rows
+
+
+def _pieces(
+    sales: pa.Table, order: Positions, rows: pa.Table, match: Positions, limits: Worker
+) -> Iterator[tuple[int, int]]:
+    """Where to cut the matches: each piece has at most a window's rows and, unless one row is larger, its bytes."""
+    size = _row_bytes(sales)[order] + np.append(_row_bytes(rows), 0)[match]  # ABSENT, -1, is the last
+    behind = np.cumsum(size)
+    first = 0
+    while first < len(order):
+        before = int(behind[first - 1]) if first else 0
+        fits = int(np.searchsorted(behind, before + limits.window_bytes, side="right"))
+        last = min(len(order), first + limits.window_sales, max(first + 1, fits))
+        yield first, last
+        first = last
+
+
+def _row_bytes(table: pa.Table) -> npt.NDArray[np.int64]:
+    """The size of each row: exact for texts, which may be of any length."""
+    size = np.zeros(len(table), np.int64)
+    for column in table.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            size += np.asarray(pc.fill_null(pc.binary_length(column), 0), np.int64)
+        else:
+            size += 8
+    return size
 
 
 def _unix_seconds(timestamps: pa.ChunkedArray) -> np.ndarray:

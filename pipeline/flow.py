@@ -14,10 +14,10 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -70,15 +70,13 @@ class SaleFlow:
         with _phase(report, "parse"):
             sales, rejects = self._parse(messages)
 
-        with _phase(report, "enrich"):
-            for dimension in self.dimensions:
-                sales = dimension.enrich(sales)
+        for enriched in _timed(self._enrich(sales, self.dimensions), report, "enrich"):
+            with _phase(report, "write"):
+                self.facts.write(self._columns(self.facts.contract, enriched))
+            report.sales += len(enriched)
 
         with _phase(report, "write"):
-            self.facts.write(self._columns(self.facts.contract, sales))
             self.rejects.write(self._columns(self.rejects.contract, rejects))
-
-        report.sales += len(sales)
         for reason in rejects["reject.reason"].value_counts().to_pylist():
             report.rejected[reason["values"]] = report.rejected.get(reason["values"], 0) + reason["counts"]
 
@@ -94,6 +92,14 @@ class SaleFlow:
             rejects.append(_beside(of_topic.take(pa.array(parsed.rejected)), why))
         return pa.concat_tables(sales, promote_options="default").combine_chunks(), pa.concat_tables(rejects)
 
+    def _enrich(self, sales: pa.Table, dimensions: Sequence[Dimension]) -> Iterator[pa.Table]:
+        """The sales with the columns of all dimensions: in one piece, unless a master's keys repeat and make more."""
+        if not dimensions:
+            yield sales
+            return
+        for piece in dimensions[0].enrich(sales, self.limits):
+            yield from self._enrich(piece, dimensions[1:])
+
     def _columns(self, table: TableContract, rows: pa.Table) -> pa.Table:
         return facts.to_columns(table, rows, self.application, self.batch)
 
@@ -103,20 +109,32 @@ def one_batch(
     workers: Callable[[], Report],
     warehouse: Warehouse,
     rejects_table: str,
-    note: Mapping[str, Any],
+    lineage: Lineage,
     published: Callable[[Report, float, int], None],
 ) -> None:
     """The driver's part of one micro-batch: one commit, however often the batch is tried."""
     last = warehouse.last_batch()
     if last is not None and batch <= last:
         # A replay: the facts are there, and the master may have changed since. Nothing is computed again.
+        lineage.require_ours(batch, warehouse.note_of(batch))
         warehouse.finish(batch)
         return
     report = workers()
-    offsets = {place: [o.first, o.last, o.messages] for place, o in report.offsets.items()}
     with _phase(report, "commit"):
-        warehouse.commit(Batch(batch, report.facts, {rejects_table: report.rejects}, {**note, "offsets": offsets}))
+        note = lineage.note(report)
+        warehouse.commit(Batch(batch, report.facts, {rejects_table: report.rejects}, note))
+    lineage.committed()
     published(report, time.time(), batch)
+
+
+class Lineage(Protocol):
+    """Knows where batches come from: see `pipeline/driver/lineage.py`."""
+
+    def note(self, report: Report) -> Mapping[str, Any]: ...
+
+    def committed(self) -> None: ...
+
+    def require_ours(self, batch: int, note: Mapping[str, Any] | None) -> None: ...
 
 
 def _by_topic(messages: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -139,14 +157,16 @@ def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
 def _count_messages(messages: pa.Table, report: Report) -> None:
     """Count by topic and partition, and note how old each message was when the task began."""
     keys = ["message.topic", "message.partition"]
-    measures = [("message.offset", "min"), ("message.offset", "max"), ("message.offset", "count")]
-    for row in messages.group_by(keys).aggregate(measures).to_pylist():
+    sent_at = messages["message.timestamp"].cast(pa.int64())
+    numbered = messages.select([*keys, "message.offset"]).append_column("sent", sent_at)
+    # A partition's messages come in the order of their offsets, so its last row is its newest.
+    measures = [("message.offset", "min"), ("message.offset", "max"), ("message.offset", "count"), ("sent", "last")]
+    for row in numbered.group_by(keys, use_threads=False).aggregate(measures).to_pylist():
         topic, count = row["message.topic"], row["message.offset_count"]
-        offsets = Offsets(row["message.offset_min"], row["message.offset_max"], count)
+        offsets = Offsets(row["message.offset_min"], row["message.offset_max"], count, row["sent_last"])
         place = f"{topic}/{row['message.partition']}"
         report += Report(topics={topic: count}, offsets={place: offsets}, at=report.at)
-    sent = np.asarray(messages["message.timestamp"].cast(pa.int64())) / 1e6
-    report += Report(age=Histogram.of(report.at - sent), at=report.at)
+    report += Report(age=Histogram.of(report.at - np.asarray(sent_at) / 1e6), at=report.at)
 
 
 def _timed(windows: Iterator[pa.Table], report: Report, name: str) -> Iterator[pa.Table]:

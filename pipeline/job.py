@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
 from pipeline import flow, source
-from pipeline.checkpoint import Checkpoint, guard
+from pipeline.checkpoint import Checkpoint
+from pipeline.driver import continuity, failures, topic_checks
+from pipeline.driver.lineage import Lineage
 from pipeline.enrich import on_workers
 from pipeline.errors import MillraceError
 from pipeline.joins import JOINS
 from pipeline.master.mysql import MySqlMaster
 from pipeline.metrics import Metrics
 from pipeline.plan import Plan, resolve
+from pipeline.report import Report
 from pipeline.session import open_session
 from pipeline.settings import Settings
 from pipeline.topics import Topics, end_offsets
@@ -34,32 +38,79 @@ log = logging.getLogger("millrace.job")
 _LONGEST_BATCH = 60.0  # seconds a stop waits for the batch in hand; then it is cut off, and replayed by the next start
 
 
-class JobFailed(MillraceError):
-    """The streaming query ended with an error; nothing is lost, the next start continues."""
+class StoppedEarly(BaseException):
+    """A signal came before the query ran: there is no batch to wait for."""
+
+
+class StopSignal(threading.Event):
+    """Set by SIGTERM or SIGINT. Until the query runs it also interrupts whatever the start is waiting for."""
+
+    starting = True
+    interrupted = False  # the start was
+
+    def listen(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._came)
+
+    def _came(self, *_: Any) -> None:
+        self.set()
+        if self.starting:
+            self.starting, self.interrupted = False, True
+            raise StoppedEarly
 
 
 def run(settings: Settings) -> None:
     """Run until all is worked off (`available-now`), a signal comes, or the query fails."""
+    stop = StopSignal()
+    stop.listen()
+    try:
+        _run(settings, stop)
+    except StoppedEarly:
+        log.info("stopped while it started: nothing was read, nothing written")
+    except Exception:
+        if not stop.interrupted:
+            raise
+        # The signal reached Spark as well, and what was just asked of it got no answer.
+        log.info("stopped while it started: nothing was read, nothing written")
+
+
+def _run(settings: Settings, stop: StopSignal) -> None:
     plan = resolve(settings)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    Topics(settings.kafka).check()
+    topics = Topics(settings.kafka)
+    topics.check()
     _check_dimensions(plan)
+    with _metrics(settings) as metrics, _session(settings, stop) as spark:
+        warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
+        checkpoint = Checkpoint(spark, settings.job.checkpoint)
+        with checkpoint.held():
+            origin = continuity.require(checkpoint, settings, warehouse, topics)
+            warehouse.prepare()
+            lineage = Lineage(checkpoint, topics, origin)
+            try:
+                Stream(spark, plan, warehouse, lineage, metrics).run(stop)
+            finally:
+                warehouse.close()
+
+
+@contextmanager
+def _metrics(settings: Settings) -> Iterator[Metrics]:
     metrics = Metrics()
     port = metrics.serve(settings.metrics.host, settings.metrics.port)
     log.info("metrics on http://%s:%d/metrics", settings.metrics.host, port)
-    spark = open_session(settings)
-    warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
     try:
-        warehouse.prepare()
-        checkpoint = Checkpoint(spark, settings.job.checkpoint)
-        guard(checkpoint, settings, warehouse)
-        Stream(spark, plan, warehouse, checkpoint, metrics).run(stop)
+        yield metrics
     finally:
-        warehouse.close()
-        spark.stop()
         metrics.close()
+
+
+@contextmanager
+def _session(settings: Settings, stop: StopSignal) -> Iterator[SparkSession]:
+    spark = open_session(settings)
+    try:
+        yield spark
+    finally:
+        stop.starting = False
+        spark.stop()
 
 
 def _check_dimensions(plan: Plan) -> None:
@@ -80,30 +131,33 @@ class Stream:
     """The running query: from Kafka's offsets to one commit a batch."""
 
     def __init__(
-        self, spark: SparkSession, plan: Plan, warehouse: Warehouse, checkpoint: Checkpoint, metrics: Metrics
+        self, spark: SparkSession, plan: Plan, warehouse: Warehouse, lineage: Lineage, metrics: Metrics
     ) -> None:
         self._spark, self._plan, self._warehouse = spark, plan, warehouse
-        self._checkpoint, self._metrics = checkpoint, metrics
+        self._lineage, self._metrics = lineage, metrics
         self._in_batch = threading.Lock()
         self._stopped = False
+        self._failure: Exception | None = None  # of a batch, before Spark wraps it
 
-    def run(self, stop: threading.Event) -> None:
-        before = self._checkpoint.offsets()
+    def run(self, stop: StopSignal) -> None:
+        self._metrics.skipped(self._lineage.origin.skipped)
+        before = self._warehouse.last_batch()
         query = self._start()
+        stop.starting = False
         self._metrics.ready()
-        log.info("running: application %s, checkpoint %s", self._plan.settings.job.name, self._checkpoint.path)
-        topics = Topics(self._plan.settings.kafka)
-        began_at: dict[str, dict[str, int]] = {}
+        job = self._plan.settings.job
+        log.info("running: application %s, checkpoint %s", job.name, job.checkpoint)
+        topics, began_at = self._lineage.topics, continuity.next_offsets(self._lineage.checkpoint, before)
         while query.isActive and not stop.wait(0.5):
             try:
-                began_at = began_at or before or topics.start()
+                began_at = began_at or topics.start()
                 self._metrics.backlog(topics.backlog(end_offsets(query.lastProgress) or began_at))
             except KafkaException as error:
                 log.warning("backlog not known: %s", error)
         if query.isActive:
             self._stop(query)
-        elif query.exception() is not None:
-            raise JobFailed(_sentence(query.exception()))
+        elif (ended := query.exception()) is not None:
+            self._explain(ended)
 
     def _start(self) -> StreamingQuery:
         job = self._plan.settings.job
@@ -125,15 +179,34 @@ class Stream:
             try:
                 flow.one_batch(
                     batch,
-                    workers=lambda: on_workers(in_slots, work_of(self._plan, batch)),
+                    workers=lambda: self._on_workers(in_slots, batch),
                     warehouse=self._warehouse,
                     rejects_table=self._plan.rejects.name,
-                    note={"checkpoint": self._checkpoint.id()},
+                    lineage=self._lineage,
                     published=self._metrics.published,
                 )
             except Exception as error:
-                self._metrics.batch_failed(_kind(error))
+                self._failure = error
+                self._metrics.batch_failed(failures.kind(error))
                 raise
+
+    def _on_workers(self, messages: DataFrame, batch: int) -> Report:
+        try:
+            return on_workers(messages, work_of(self._plan, batch))
+        except Exception as error:
+            raise (failures.told(error) or error) from error
+
+    def _explain(self, ended: Exception) -> None:
+        """Raise what ended the query, as plainly as it can be told."""
+        if isinstance(self._failure, MillraceError):
+            raise self._failure
+        # What Kafka has deleted is told best by asking Kafka itself.
+        topics, origin = self._lineage.topics, self._lineage.origin
+        with suppress(KafkaException):
+            following = continuity.next_offsets(self._lineage.checkpoint, self._warehouse.last_batch())
+            topic_checks.require_same(topics, origin)
+            topic_checks.require_present(topics, following, origin)
+        raise failures.of_query(ended, self._failure, self._plan.settings)
 
     def _stop(self, query: StreamingQuery) -> None:
         log.info("stopping: waiting for the batch in hand")
@@ -142,19 +215,3 @@ class Stream:
         query.stop()
         if finished:
             self._in_batch.release()
-
-
-def _kind(failure: BaseException) -> str:
-    """The class of our own error, wherever in Spark's wrapping it stands; else Spark's."""
-    ours = re.findall(r"pipeline\.[\w.]+\.([A-Z]\w+): ", str(failure))
-    return str(ours[-1]) if ours else type(failure).__name__
-
-
-def _sentence(failure: object) -> str:
-    """Our own sentence out of a failure that came through Spark, a worker and two tracebacks."""
-    text = str(failure)
-    ours = re.findall(r"pipeline\.errors\.\w+: (.+)", text)
-    if ours:
-        return str(ours[-1])
-    loss = re.search(r"[^\n]*(?:failOnDataLoss|OffsetOutOfRange|KAFKA_DATA_LOSS)[^\n]*", text)
-    return loss[0] if loss else text

@@ -97,6 +97,11 @@ class Metrics(Collector):
             for topic in messages:
                 self._add("millrace_messages_total", (topic,), 0)
 
+    def skipped(self, messages: Mapping[str, int]) -> None:
+        """Messages that operators have ever decided to do without, as the facts' log says: it outlives the job."""
+        with self._lock:
+            self._values["millrace_skipped_messages_total"] = {(topic,): float(n) for topic, n in messages.items()}
+
     def ready(self) -> None:
         """Kafka and the master have both answered."""
         self._is_ready = True

@@ -21,6 +21,7 @@ BUCKETS = np.append(np.round(BUCKETS[BUCKETS < 600], 4), 600.0)
 JOIN = ("dimension", "algorithm")
 COUNTERS = {
     "millrace_messages_total": Family(("topic",), "Messages read from Kafka and committed, as facts or rejects."),
+    "millrace_skipped_messages_total": Family(("topic",), "Messages left out by `millrace skip`, in all gaps so far."),
     "millrace_sales_total": Family((), "Sales committed to the facts."),
     "millrace_rejects_total": Family(("reason",), "Messages committed to the rejects."),
     "millrace_served_sales_total": Family((*JOIN, "outcome"), "Sales served: matched, unmatched or null_key."),

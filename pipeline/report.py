@@ -55,6 +55,12 @@ class Offsets(msgspec.Struct):
     first: int
     last: int
     messages: int
+    last_sent: int = 0  # Kafka timestamp of the last one, microseconds since 1970
+
+    def __add__(self, other: Offsets) -> Offsets:
+        later = max(self, other, key=lambda of_place: of_place.last)
+        first, messages = min(self.first, other.first), self.messages + other.messages
+        return Offsets(first, later.last, messages, later.last_sent)
 
 
 class Report(msgspec.Struct):
@@ -86,9 +92,7 @@ class Report(msgspec.Struct):
             else:
                 self.dimensions[name] = dimension
         for place, more in other.offsets.items():
-            known = self.offsets.get(place, more)
-            messages = more.messages + (known.messages if place in self.offsets else 0)
-            self.offsets[place] = Offsets(min(known.first, more.first), max(known.last, more.last), messages)
+            self.offsets[place] = self.offsets[place] + more if place in self.offsets else more
         # Ages are compared at one moment: the later end of the two.
         later = max(self.at, other.at)
         self.age = self.age.shifted(later - self.at) if self.age.count else self.age

@@ -14,7 +14,7 @@ from pipeline.settings import Kafka, Settings, Worker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_LAST_MOMENT = pa.scalar(253_402_300_799_999_999, MESSAGE.field("timestamp").type)  # 9999-12-31 23:59:59.999999
+LAST_MOMENT = pa.scalar(253_402_300_799_999_999, MESSAGE.field("timestamp").type)  # 9999-12-31 23:59:59.999999
 
 
 def read_stream(spark: SparkSession, settings: Settings) -> DataFrame:
@@ -57,6 +57,6 @@ def windows(batches: Iterable[pa.RecordBatch], limits: Worker) -> Iterator[pa.Ta
 def _window(batches: list[pa.RecordBatch]) -> pa.Table:
     table = pa.Table.from_batches(batches).cast(MESSAGE)
     # Kafka takes any number for a time. Behind this one neither Delta nor Python knows a date.
-    bounded = pc.if_else(pc.greater(table["timestamp"], _LAST_MOMENT), _LAST_MOMENT, table["timestamp"])
+    bounded = pc.if_else(pc.greater(table["timestamp"], LAST_MOMENT), LAST_MOMENT, table["timestamp"])
     table = table.set_column(table.schema.get_field_index("timestamp"), MESSAGE.field("timestamp"), bounded)
     return table.rename_columns([f"message.{name}" for name in table.column_names]).combine_chunks()

@@ -1,4 +1,4 @@
-"""What the driver asks the broker itself: do the topics exist, and how many messages wait in them."""
+"""What the driver asks the broker itself: which topics there are, which are they, and what lies in them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import re
 from collections import Counter
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from pipeline.driver.origin import Ends
 from pipeline.errors import BadSetting
 from pipeline.settings import Kafka
 
 _ANSWER_WITHIN = 15.0  # seconds
 _EARLIEST, _LATEST = -2, -1  # as Spark writes them in place of an offset
+_BOTH = (_EARLIEST, _LATEST)
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero: the broker is older than topic ids
 
 
 class Topics:
@@ -52,6 +55,45 @@ class Topics:
             topic: {part: ends[at][topic, int(part)] if at < 0 else at for part, at in parts.items()}
             for topic, parts in given.items()
         }
+
+    def ids(self) -> dict[str, str]:
+        """Kafka's own identity of each topic, which a topic deleted and created again does not keep.
+
+        Left out: topics that are not there, or all if the broker gives no ids.
+        """
+        wanted = TopicCollection(list(self._partitions()) if self._kafka.topic_pattern else list(self._kafka.topics))
+        described = self._admin.describe_topics(wanted, request_timeout=_ANSWER_WITHIN) if wanted.topic_names else {}
+        found = {}
+        for topic, future in described.items():
+            try:
+                found[topic] = str(future.result(timeout=_ANSWER_WITHIN).topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+        return {topic: of_topic for topic, of_topic in found.items() if of_topic != _NO_ID}
+
+    def extents(self, places: Ends) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """The first offset that Kafka still has of each of these partitions, and the one behind its last."""
+        return tuple(self._offsets({t: dict.fromkeys(p, at) for t, p in places.items()}, at) for at in _BOTH)  # type: ignore[return-value]
+
+    def message_at(self, topic: str, partition: int, offset: int) -> Message | None:
+        """The first message at this offset or behind it; None if there is none (any more)."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._kafka.bootstrap,
+                **self._kafka.client,
+                "group.id": "millrace-looks",  # the client insists on a name; no group is joined
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(topic, partition, offset)])
+            found = consumer.poll(_ANSWER_WITHIN)
+            return found if found is not None and found.error() is None else None
+        finally:
+            consumer.close()
 
     def _partitions(self) -> dict[str, list[int]]:
         kafka, known = self._kafka, self._admin.list_topics(timeout=_ANSWER_WITHIN).topics

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipeline import joins
 from pipeline.contracts import DimensionContract, TableContract
+from pipeline.driver import failures
 from pipeline.enrich import Dimension
 from pipeline.errors import BudgetTooSmall
 from pipeline.flow import SaleFlow
@@ -29,7 +30,8 @@ def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Repo
 
     def work(messages: Iterator[pa.RecordBatch]) -> Report:
         try:
-            return _flow(plan, batch).run(messages)
+            with failures.marked():
+                return _flow(plan, batch).run(messages)
         except BaseException:
             # Sales of this attempt may still wait in the joins; the next attempt must not meet them.
             forget()

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyarrow import fs
 
+from pipeline.errors import WarehouseRefused
 from pipeline.warehouse import record
 from pipeline.warehouse.record import CommitRecord
+from pipeline.warehouse.storage import filesystem
 
 # What a writer version implied before tables listed their features.
 _LEGACY_FEATURES = {
@@ -44,13 +48,28 @@ class TableLog:
     def __init__(self, uri: str, storage_options: dict[str, str]) -> None:
         self.uri = uri
         self.table = DeltaTable(uri, storage_options=storage_options)
+        self._files = filesystem(uri, storage_options)
 
     @staticmethod
     def exists(uri: str, storage_options: dict[str, str]) -> bool:
         return bool(DeltaTable.is_deltatable(uri, storage_options=storage_options))
 
     def refresh(self) -> None:
-        self.table.update_incremental()
+        """Follow the log. `deltalake` takes a table that was deleted for one that did not change."""
+        try:
+            self.table.update_incremental()
+        except DeltaError:
+            self._refuse_if_gone()
+            raise
+        self._refuse_if_gone()
+
+    def _refuse_if_gone(self) -> None:
+        entry = f"_delta_log/{self.version():020}.json"
+        if self._files.get_file_info(entry).type == fs.FileType.NotFound:
+            raise WarehouseRefused(
+                f"{self.uri}: {entry} is gone: the table was deleted, or an older state of it put in its place, while "
+                f"the job ran. Start the job again: it says what is missing, and how to go on."
+            )
 
     def last_batch(self, application: str) -> int | None:
         return self.table.transaction_version(application)
@@ -79,6 +98,25 @@ class TableLog:
         found = self._newest(lambda said: said.token == mine.token)
         return found[0] if found else None
 
+    def taken_back(self, version: int) -> str | None:
+        """What was done to the table after this version that took the version's rows out of it again; None if nothing.
+
+        A restore keeps the transactions of the versions that it takes back, so a batch seems to be there whose rows are
+        not. A restore to this version or a later one leaves them in, unless that one had lost them before.
+        """
+        resets = [commit for commit in self.table.history() if _resets(commit) and commit["version"] > version]
+        upto = self.version()
+        while reset := max((r for r in resets if r["version"] <= upto), key=lambda r: int(r["version"]), default=None):
+            target = reset.get("operationParameters", {}).get("version")
+            if reset["operation"] != "RESTORE" or target is None or int(target) < version:
+                to = f" to version {target}" if target is not None else ""
+                return f"{reset['operation']}{to} in version {reset['version']}"
+            upto = int(target)
+        return None
+
+    def version(self) -> int:
+        return int(self.table.version())
+
     def _newest(self, wanted: Any) -> tuple[int, CommitRecord] | None:
         """Almost always it is among the last few; other writers' commits may lie above it."""
         for limit in (8, 256, None):
@@ -90,6 +128,11 @@ class TableLog:
             if limit is None or len(commits) < limit:
                 break
         return None
+
+
+def _resets(commit: dict[str, Any]) -> bool:
+    """Whether the table was put back to something else. `… AS SELECT` brings rows of its own, which are its maker's."""
+    return commit.get("operation") in ("RESTORE", "CREATE OR REPLACE TABLE", "REPLACE TABLE")
 
 
 def _type_name(kind: Any) -> str:

@@ -36,11 +36,25 @@ class CommitResult:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How one table stands before a job goes on with it."""
+
+    uri: str
+    batch: int | None  # the newest that this application wrote to it
+    due: int | None = None  # side tables: a batch that has to be there, by what the facts' commits say
+    taken_back: str | None = None  # what somebody did after that batch, by which its rows have gone again
+
+
 class Warehouse(Protocol):
     """The driver's side. A batch is in the facts table entirely or not at all, however often it is tried."""
 
+    def standings(self) -> list[Standing]:
+        """How the tables stand, the facts first: looked at, not touched. A table that is missing has no batch."""
+        ...
+
     def prepare(self) -> None:
-        """Create or check the tables and complete what the last run left half done. Call it first."""
+        """Create or check the tables and complete what the last run left half done. Call it before what follows."""
         ...
 
     def last_batch(self) -> int | None:
@@ -48,11 +62,15 @@ class Warehouse(Protocol):
         ...
 
     def last_note(self) -> dict[str, Any] | None:
-        """The note of that batch; None if there is none or its commit has left the log."""
+        """The note of that batch; None if there is none or its commit has left the log. Needs no `prepare`."""
         ...
 
     def commit(self, batch: Batch) -> CommitResult:
         """Commit the facts, then the side tables. A batch that is there already raises `WarehouseRefused`."""
+        ...
+
+    def note_of(self, batch_id: int) -> dict[str, Any] | None:
+        """The note of a batch that is committed; None if its commit has left the log."""
         ...
 
     def finish(self, batch_id: int) -> None:

@@ -22,6 +22,7 @@ class CommitRecord(msgspec.Struct, frozen=True):
     batch: int
     writer: str  # whose folder the side tables' files lie in
     sides: dict[str, list[FileAction]] = {}
+    sides_before: dict[str, int] = {}  # the newest earlier batch that each side table has rows of
     note: dict[str, Any] = {}
     # Tells our commit from one that another driver made of the same batch.
     token: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)

@@ -17,7 +17,8 @@ from pipeline.errors import BadSetting, WarehouseRefused
 from pipeline.warehouse import partitions, storage, tables
 from pipeline.warehouse.arrow import ArrowCommitter
 from pipeline.warehouse.committer import AlreadyCommitted, Committer
-from pipeline.warehouse.port import Batch, CommitResult, Warehouse
+from pipeline.warehouse.log import TableLog
+from pipeline.warehouse.port import Batch, CommitResult, Standing, Warehouse
 from pipeline.warehouse.record import CommitRecord
 from pipeline.warehouse.spark import SparkCommitter
 from pipeline.warehouse.tables import Table
@@ -66,17 +67,29 @@ class TwoStepWarehouse:
         self._spark = spark
         self._committer = committer
         self._tables: dict[str, Table] = {}
+        self._newest_of_side: dict[str, int] = {}  # the newest batch that each side table has rows of
+
+    def standings(self) -> list[Standing]:
+        facts, last = self._log_of(self._facts.name), self._last_record()
+        due = last.sides_before if last else {}
+        sides = [
+            _standing(self._uri(name), self._log_of(name), self._application, due.get(name)) for name in self._sides
+        ]
+        return [_standing(self._uri(self._facts.name), facts, self._application), *sides]
 
     def prepare(self) -> None:
         for contract in (self._facts, *self._sides.values()):
             self._tables[contract.name] = self._open(contract)
         if (last := self._last_record()) is not None:
             self._complete(last)
+            self._newest_of_side = {**last.sides_before, **dict.fromkeys(last.sides, last.batch)}
         for table in self._tables.values():
             self._committer.forget_all(table)
 
     def last_batch(self) -> int | None:
-        log = self._facts_table.log
+        log = self._log_of(self._facts.name)
+        if log is None:
+            return None
         log.refresh()
         return log.last_batch(self._application)
 
@@ -95,12 +108,18 @@ class TwoStepWarehouse:
             batch=batch.id,
             writer=self._committer.writer,
             sides={name: list(files) for name, files in batch.sides.items() if files},
+            sides_before=self._newest_of_side,
             note=dict(batch.note),
         )
         version = self._committer.append(self._facts_table, batch.facts, made)
         self._complete(made)
+        self._newest_of_side = self._newest_of_side | dict.fromkeys(made.sides, made.batch)
         self._committer.forget(self._facts_table, batch.facts)
         return CommitResult(version, time.perf_counter() - began)
+
+    def note_of(self, batch_id: int) -> dict[str, Any] | None:
+        made = self._facts_table.log.record_of(self._application, batch_id)
+        return made.note if made else None
 
     def finish(self, batch_id: int) -> None:
         last = self.last_batch()
@@ -128,16 +147,26 @@ class TwoStepWarehouse:
         return self._tables[self._facts.name]
 
     def _open(self, contract: TableContract) -> Table:
-        uri = storage.table_uri(self._settings, contract.name)
-        table, missing = tables.open_table(self._spark, uri, contract, self._settings.storage_options)
+        uri, options = self._uri(contract.name), self._settings.storage_options
+        table, missing = tables.open_table(self._spark, uri, contract, options)
         self._committer.check(table)
         if missing:
             tables.add_columns(self._spark, table, missing)
         return table
 
     def _last_record(self) -> CommitRecord | None:
-        last = self.last_batch()
-        return None if last is None else self._facts_table.log.record_of(self._application, last)
+        last, log = self.last_batch(), self._log_of(self._facts.name)
+        return log.record_of(self._application, last) if log and last is not None else None
+
+    def _uri(self, name: str) -> str:
+        return storage.table_uri(self._settings, name)
+
+    def _log_of(self, name: str) -> TableLog | None:
+        """The table's log, whether `prepare` was called or not; None if there is no such table."""
+        if name in self._tables:
+            return self._tables[name].log
+        uri, options = self._uri(name), self._settings.storage_options
+        return TableLog(uri, options) if TableLog.exists(uri, options) else None
 
     def _complete(self, made: CommitRecord) -> None:
         """Commit the batch's part of each side table that does not have it yet."""
@@ -160,3 +189,12 @@ class TwoStepWarehouse:
             with contextlib.suppress(AlreadyCommitted):  # another driver completes the same files
                 self._committer.append(table, files, made.of_side())
             self._committer.forget(table, files)
+
+
+def _standing(uri: str, log: TableLog | None, application: str, due: int | None = None) -> Standing:
+    batch = log.last_batch(application) if log else None
+    if log is None or batch is None:
+        return Standing(uri, None, due)
+    made = log.record_of(application, batch)
+    version = log.version_of(made) if made else None
+    return Standing(uri, batch, due, None if version is None else log.taken_back(version))

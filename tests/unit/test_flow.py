@@ -1,6 +1,7 @@
 """A sale's journey without Spark, Kafka or MySQL: messages in, files and a report out."""
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import flow
+from pipeline import flow, source
 from pipeline.enrich import Dimension
-from pipeline.errors import MasterReadFailed
+from pipeline.errors import MasterReadFailed, WarehouseRefused
 from pipeline.flow import SaleFlow
 from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.joins.meshjoin import MeshJoin
 from pipeline.master.memory import MemoryMaster
 from pipeline.parse import Parser
 from pipeline.plan import Plan, resolve
-from pipeline.report import Report, decode, encode
+from pipeline.report import Offsets, Report, decode, encode
 from pipeline.settings import load
 from pipeline.warehouse.files import TableFiles
 from pipeline.warehouse.port import Batch
@@ -190,21 +191,109 @@ class RecordingWarehouse:
     def last_batch(self) -> int | None:
         return self.last
 
+    def note_of(self, batch: int) -> dict[str, Any]:
+        return {"checkpoint": "another's" if batch == 4 else "ours"}
+
     def commit(self, batch: Batch) -> None:
-        self.calls.append(("commit", batch.id))
+        self.calls.append(("commit", batch.id, batch.note))
 
     def finish(self, batch: int) -> None:
         self.calls.append(("finish", batch))
 
 
-@pytest.mark.parametrize(("last", "calls"), [(None, [("commit", 5)]), (4, [("commit", 5)]), (5, [("finish", 5)])])
-def test_a_batch_whose_facts_are_committed_is_finished_and_not_computed_again(last, calls) -> None:
-    warehouse, computed, published = RecordingWarehouse(last), [], []
+class RecordingLineage:
+    """Stands where checkpoint and broker stand."""
 
-    def workers() -> Report:
-        computed.append(True)
-        return Report()
+    def __init__(self) -> None:
+        self.calls: list[str] = []
 
-    flow.one_batch(5, workers, warehouse, "sales_rejects", {}, lambda *report: published.append(report))
-    assert warehouse.calls == calls
-    assert bool(computed) == bool(published) == (calls[0][0] == "commit")
+    def note(self, report: Report) -> dict[str, Any]:
+        self.calls.append("note")
+        return {"sales": report.sales}
+
+    def committed(self) -> None:
+        self.calls.append("committed")
+
+    def require_ours(self, batch: int, note: dict[str, Any]) -> None:
+        if note["checkpoint"] != "ours":
+            raise WarehouseRefused("two jobs run under one job.name")
+
+
+def one_batch(batch: int, last: int | None) -> tuple[RecordingWarehouse, RecordingLineage, list[Any]]:
+    warehouse, lineage, published = RecordingWarehouse(last), RecordingLineage(), []
+    workers = lambda: Report(sales=3)  # noqa: E731
+    flow.one_batch(batch, workers, warehouse, "sales_rejects", lineage, lambda *report: published.append(report))
+    return warehouse, lineage, published
+
+
+@pytest.mark.parametrize("last", [None, 4])
+def test_a_batch_is_committed_with_the_note_of_where_it_came_from(last) -> None:
+    warehouse, lineage, published = one_batch(5, last)
+    assert warehouse.calls == [("commit", 5, {"sales": 3})]
+    assert lineage.calls == ["note", "committed"]
+    assert len(published) == 1
+
+
+def test_a_batch_whose_facts_are_committed_is_finished_and_not_computed_again() -> None:
+    warehouse, lineage, published = one_batch(5, last=5)
+    assert (warehouse.calls, lineage.calls, published) == ([("finish", 5)], [], [])
+
+
+def test_a_batch_that_another_job_of_the_same_name_has_written_is_not_taken_for_a_replay() -> None:
+    with pytest.raises(WarehouseRefused, match="two jobs"):
+        one_batch(4, last=4)
+
+
+def test_the_newest_message_of_each_partition_is_told_with_its_time(tmp_path: Path, masters) -> None:
+    first, second = batch_of(sale(1), sale(2), first_offset=7), batch_of(sale(3), first_offset=9)
+    earlier = pa.array([SENT_AT - 5], pa.timestamp("us", tz="UTC"))  # a sender's clock may go back
+    report = flow_into(tmp_path, masters).run([first, second.set_column(3, "timestamp", earlier)])
+    assert report.offsets["sales/0"] == Offsets(first=7, last=9, messages=3, last_sent=SENT_AT - 5)
+
+
+def test_millions_of_matches_leave_in_pieces_and_take_no_more_memory_than_a_window(tmp_path: Path, masters) -> None:
+    """2 000 sales of one product that the master has 1 000 times, and two more dimensions behind it."""
+    sales, times = 2_000, 1_000
+    once = masters["product"].table.slice(1, 1)
+    repeated = MemoryMaster(pa.concat_tables([once] * times).combine_chunks(), unique=False)
+    flow = flow_into(tmp_path, masters, "worker.window_sales=20000")
+    flow.dimensions[0] = Dimension(flow.dimensions[0].contract, MeshJoin(repeated, 2 << 20))
+    usual, ours = pa.default_memory_pool(), pa.system_memory_pool()
+    pa.set_memory_pool(ours)
+    tracemalloc.start()
+    try:
+        report = flow.run([batch_of(*(sale(n, product_code="P1") for n in range(sales)))])
+        peak = tracemalloc.get_traced_memory()[1] + ours.max_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)
+    assert report.sales == sum(file.rows for file in report.facts) == sales * times
+    [file] = (tmp_path / "facts").rglob("*.parquet")
+    told = pq.ParquetFile(file)
+    assert max(told.metadata.row_group(n).num_rows for n in range(told.num_row_groups)) <= 20_000
+    pairs = told.read(["offset", "product_key"]).group_by(["offset", "product_key"]).aggregate([([], "count_all")])
+    assert len(pairs) == sales
+    assert set(pairs["count_all"].to_pylist()) == {times}
+    assert peak < 64 << 20, f"{peak:,} bytes"
+
+
+def test_rows_that_are_large_leave_in_smaller_pieces(tmp_path: Path, masters) -> None:
+    """Each match repeats its sale's texts: the bytes of a window bound them, not only its rows."""
+    once = masters["product"].table.slice(1, 1)
+    repeated = MemoryMaster(pa.concat_tables([once] * 40).combine_chunks(), unique=False)
+    flow = flow_into(tmp_path, masters, "worker.window_bytes=1 MiB")
+    flow.dimensions[0] = Dimension(flow.dimensions[0].contract, MeshJoin(repeated, 2 << 20))
+    wide = [sale(n, product_code="P1") for n in range(3)]
+    tables = list(flow.dimensions[0].enrich(_wide_sales(flow, wide, 200_000), flow.limits))
+    assert sum(map(len, tables)) == 3 * 40
+    assert max(map(len, tables)) <= 5  # of 200 000 bytes each
+
+
+def _wide_sales(flow: SaleFlow, values: list[bytes], size: int) -> pa.Table:
+    sales, _ = flow._parse(_window(values))
+    at = sales.schema.get_field_index("sale.currency")
+    return sales.set_column(at, "sale.currency", pa.array(["c" * size] * len(values)))
+
+
+def _window(values: list[bytes]) -> pa.Table:
+    return next(source.windows([batch_of(*values)], load(environment={}).worker))

@@ -1,0 +1,42 @@
+"""Ways on when a stream and its tables, or its topics, no longer agree."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipeline.commands import Config, Set
+from pipeline.errors import BadSetting
+
+commands = typer.Typer()
+
+
+@commands.command()
+def rewind(config: Config = None, set_: Set = None) -> None:
+    """Set the checkpoint back to the last batch that the tables have, when they were restored to an older state."""
+    from pipeline import settings
+    from pipeline.driver import mend
+
+    print(mend.rewind(settings.load(config, set_ or ())))
+
+
+@commands.command()
+def skip(
+    topic: Annotated[list[str], typer.Option(help="Whose deleted messages to do without; may be repeated.")],
+    to: Annotated[str, typer.Option(help="Where to go on: earliest, the first message that Kafka still has.")],
+    reason: Annotated[str, typer.Option(help="Noted with the gap in the facts' log.")] = "",
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Go on without messages that Kafka deleted before they were read; the gap is noted in the facts' log."""
+    from pipeline import settings
+    from pipeline.driver import mend
+
+    if to != "earliest":
+        raise BadSetting(f"--to {to}: only `earliest` is possible; messages that Kafka still has are not skipped.")
+    gaps = mend.skip(settings.load(config, set_ or ()), topic, reason)
+    for gap in gaps:
+        print(f"{gap.topic}/{gap.partition}: skipped offsets {gap.first:,} to {gap.last:,}, {gap.messages:,} messages")
+    if not gaps:
+        print("nothing to skip: Kafka has every message that comes next")
