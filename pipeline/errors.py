@@ -25,6 +25,10 @@ class WarehouseRefused(MillraceError):
     """The warehouse cannot be written without breaking a promise."""
 
 
+class StorageFailed(MillraceError):
+    """Where tables or checkpoint lie is full, closed, missing or out of reach. Nothing is lost by it."""
+
+
 class NotUnique(MillraceError):
     """A join that finds one master row a key was given a master table where a key may have many."""
 

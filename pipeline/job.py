@@ -6,14 +6,15 @@ import logging
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
+from py4j.protocol import Py4JJavaError
 
 from pipeline import flow, source
 from pipeline.checkpoint import Checkpoint
-from pipeline.driver import continuity, failures, topic_checks
+from pipeline.driver import continuity, failures
 from pipeline.driver.lineage import Lineage
 from pipeline.enrich import on_workers
 from pipeline.errors import MillraceError
@@ -25,6 +26,7 @@ from pipeline.report import Report
 from pipeline.session import open_session
 from pipeline.settings import Settings
 from pipeline.topics import Topics, end_offsets
+from pipeline.warehouse import places
 from pipeline.warehouse.port import Warehouse
 from pipeline.warehouse.two_step import make_warehouse
 from pipeline.worker import make_join, work_of
@@ -76,14 +78,18 @@ def run(settings: Settings) -> None:
 
 def _run(settings: Settings, stop: StopSignal) -> None:
     plan = resolve(settings)
+    places.refuse_unusable(settings)
     topics = Topics(settings.kafka)
     topics.check()
     _check_dimensions(plan)
     with _metrics(settings) as metrics, _session(settings, stop) as spark:
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
-        with checkpoint.held():
-            origin = continuity.require(checkpoint, settings, warehouse, topics)
+        with ExitStack() as held:
+            with places.told(places.checkpoint(settings)):
+                held.enter_context(checkpoint.held())
+                origin = continuity.require(checkpoint, settings, warehouse)
+            continuity.require_topics(checkpoint, warehouse, topics, origin)
             warehouse.prepare()
             lineage = Lineage(checkpoint, topics, origin)
             try:
@@ -168,7 +174,10 @@ class Stream:
             if job.available_now
             else {"processingTime": f"{round(job.period * 1000)} milliseconds"}
         )
-        return writer.trigger(**trigger).start()
+        try:
+            return writer.trigger(**trigger).start()
+        except Py4JJavaError as error:
+            raise failures.of_query(error, None, self._plan.settings) from error
 
     def _on_batch(self, messages: DataFrame, batch: int) -> None:
         with self._in_batch:
@@ -201,11 +210,9 @@ class Stream:
         if isinstance(self._failure, MillraceError):
             raise self._failure
         # What Kafka has deleted is told best by asking Kafka itself.
-        topics, origin = self._lineage.topics, self._lineage.origin
+        lineage = self._lineage
         with suppress(KafkaException):
-            following = continuity.next_offsets(self._lineage.checkpoint, self._warehouse.last_batch())
-            topic_checks.require_same(topics, origin)
-            topic_checks.require_present(topics, following, origin)
+            continuity.require_topics(lineage.checkpoint, self._warehouse, lineage.topics, lineage.origin)
         raise failures.of_query(ended, self._failure, self._plan.settings)
 
     def _stop(self, query: StreamingQuery) -> None:

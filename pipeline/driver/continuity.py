@@ -19,16 +19,20 @@ from pipeline.topics import Topics
 from pipeline.warehouse.port import Standing, Warehouse
 
 
-def require(checkpoint: Checkpoint, settings: Settings, warehouse: Warehouse, topics: Topics) -> Origin:
-    """The origin of the last batch written. Refuses to start where a sale would be skipped or written twice."""
+def require(checkpoint: Checkpoint, settings: Settings, warehouse: Warehouse) -> Origin:
+    """The origin of the last batch written. Refuses tables and a checkpoint that do not fit together."""
     facts, *sides = warehouse.standings()
     origin = of_note(warehouse.last_note())
     require_tables_of(checkpoint, settings, facts, sides, origin)
     _nothing_planned_beyond(checkpoint)
     _table_not_behind(facts, checkpoint, settings.job.name)
-    topic_checks.require_same(topics, origin)
-    topic_checks.require_present(topics, next_offsets(checkpoint, facts.batch), origin)
     return origin
+
+
+def require_topics(checkpoint: Checkpoint, warehouse: Warehouse, topics: Topics, origin: Origin) -> None:
+    """Refuse topics that are not those that were read, or that no longer have what comes next."""
+    topic_checks.require_same(topics, origin)
+    topic_checks.require_present(topics, next_offsets(checkpoint, warehouse.last_batch()), origin)
 
 
 def require_tables_of(

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline.errors import MillraceError
+from pipeline.errors import MillraceError, StorageFailed
 from pipeline.settings import Settings
+from pipeline.warehouse import places
 
 _MARK = "millrace-failure: "
 
@@ -59,6 +60,8 @@ def kind(failure: BaseException) -> str:
 def of_query(ended: Exception, in_batch: Exception | None, settings: Settings) -> MillraceError:
     """What ended a streaming query, if it was none of our own errors."""
     text = str(in_batch or ended)
+    if told_so := places.sentence_of(in_batch or ended, settings):
+        return StorageFailed(told_so)
     if re.search(r"CONCURRENT_STREAM_LOG_UPDATE|[Mm]ultiple streaming queries|ConcurrentModification", text):
         return JobFailed(
             f"another job writes to the checkpoint {settings.job.checkpoint}: it has put down the batch that this one "

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 from pipeline import settings
 from pipeline.contracts import TableContract
 from pipeline.warehouse import partitions, statistics
+from pipeline.warehouse.faults import Place
+from pipeline.warehouse.places import told
 from pipeline.warehouse.port import FileAction
 from pipeline.warehouse.storage import filesystem, folder_of_files
 
@@ -46,7 +48,9 @@ class TableFiles:
     ) -> None:
         partitions.check(contract)
         self.contract = contract
-        self._filesystem = filesystem(folder, storage_options)
+        self._place = Place("", folder, storage_options)
+        with told(self._place):
+            self._filesystem = filesystem(folder, storage_options)
         self._schema = pa.schema([(c.name, c.type) for c in contract.columns if c.name not in contract.partition_by])
         self._compression = compression
         # A restarted driver may count its attempts from the start: only a random part keeps a committed file safe.
@@ -60,19 +64,21 @@ class TableFiles:
         """Append rows that have exactly the contract's columns."""
         if not rows.schema.equals(self.contract.schema, check_metadata=False):
             raise TypeError(f"table {self.contract.name}: needs {self.contract.schema}, not {rows.schema}")
-        for values, inside in partitions.divided(rows, self.contract.partition_by):
-            self._file_of(values, inside).write(inside)
+        with told(self._place):
+            for values, inside in partitions.divided(rows, self.contract.partition_by):
+                self._file_of(values, inside).write(inside)
 
     def close(self) -> list[FileAction]:
         """Finish all files. The driver commits the actions."""
-        while self._open:
-            self._finish_oldest()
+        with told(self._place):
+            while self._open:
+                self._finish_oldest()
         return self._finished
 
     def abort(self) -> None:
         """Delete what was written. What cannot be deleted is an orphan, which harms nobody."""
         while self._open:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(Exception):  # the one that ended the attempt is the one to be told
                 self._finish_oldest()
         for path in self._paths:
             with contextlib.suppress(OSError):

@@ -7,9 +7,10 @@ before those are committed too, the next one completes them from there and compu
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from pipeline import settings
 from pipeline.contracts import TableContract
@@ -17,7 +18,9 @@ from pipeline.errors import BadSetting, WarehouseRefused
 from pipeline.warehouse import partitions, storage, tables
 from pipeline.warehouse.arrow import ArrowCommitter
 from pipeline.warehouse.committer import AlreadyCommitted, Committer
+from pipeline.warehouse.faults import Place
 from pipeline.warehouse.log import TableLog
+from pipeline.warehouse.places import told
 from pipeline.warehouse.port import Batch, CommitResult, Standing, Warehouse
 from pipeline.warehouse.record import CommitRecord
 from pipeline.warehouse.spark import SparkCommitter
@@ -48,6 +51,21 @@ def make_warehouse(
     return TwoStepWarehouse(warehouse, facts, sides, application, spark, committer)
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _storage_told(method: Callable[P, R]) -> Callable[P, R]:
+    """What the storage refuses inside ends as one sentence."""
+
+    @functools.wraps(method)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with told(cast(TwoStepWarehouse, args[0]).place):
+            return method(*args, **kwargs)
+
+    return wrapped
+
+
 class TwoStepWarehouse:
     """The facts table, its side tables, and a committer for all of them."""
 
@@ -67,8 +85,10 @@ class TwoStepWarehouse:
         self._spark = spark
         self._committer = committer
         self._tables: dict[str, Table] = {}
+        self.place = Place("warehouse.path", warehouse.path, warehouse.storage_options)
         self._newest_of_side: dict[str, int] = {}  # the newest batch that each side table has rows of
 
+    @_storage_told
     def standings(self) -> list[Standing]:
         facts, last = self._log_of(self._facts.name), self._last_record()
         due = last.sides_before if last else {}
@@ -77,6 +97,7 @@ class TwoStepWarehouse:
         ]
         return [_standing(self._uri(self._facts.name), facts, self._application), *sides]
 
+    @_storage_told
     def prepare(self) -> None:
         for contract in (self._facts, *self._sides.values()):
             self._tables[contract.name] = self._open(contract)
@@ -86,6 +107,7 @@ class TwoStepWarehouse:
         for table in self._tables.values():
             self._committer.forget_all(table)
 
+    @_storage_told
     def last_batch(self) -> int | None:
         log = self._log_of(self._facts.name)
         if log is None:
@@ -93,10 +115,12 @@ class TwoStepWarehouse:
         log.refresh()
         return log.last_batch(self._application)
 
+    @_storage_told
     def last_note(self) -> dict[str, Any] | None:
         last = self._last_record()
         return last.note if last else None
 
+    @_storage_told
     def commit(self, batch: Batch) -> CommitResult:
         began = time.perf_counter()
         if unknown := batch.sides.keys() - self._sides.keys():
@@ -117,10 +141,12 @@ class TwoStepWarehouse:
         self._committer.forget(self._facts_table, batch.facts)
         return CommitResult(version, time.perf_counter() - began)
 
+    @_storage_told
     def note_of(self, batch_id: int) -> dict[str, Any] | None:
         made = self._facts_table.log.record_of(self._application, batch_id)
         return made.note if made else None
 
+    @_storage_told
     def finish(self, batch_id: int) -> None:
         last = self.last_batch()
         if last is None or last < batch_id:

@@ -87,9 +87,10 @@ def start(spark: SparkSession) -> Callable[[Settings], Origin]:
     def ask(settings: Settings) -> Origin:
         plan = resolve(settings)
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
-        return continuity.require(
-            Checkpoint(spark, settings.job.checkpoint), settings, warehouse, Topics(settings.kafka)
-        )
+        checkpoint = Checkpoint(spark, settings.job.checkpoint)
+        origin = continuity.require(checkpoint, settings, warehouse)
+        continuity.require_topics(checkpoint, warehouse, Topics(settings.kafka), origin)
+        return origin
 
     return ask
 
