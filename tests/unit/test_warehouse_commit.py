@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import BadContract, BadSetting, WarehouseRefused
+from pipeline.errors import BadContract, BadSetting, StorageFailed, WarehouseRefused
 from pipeline.warehouse.two_step import TwoStepWarehouse, make_warehouse
 from tests.warehouse_samples import (
     APPLICATION,
@@ -134,7 +134,7 @@ def test_a_store_that_fails_fails_the_commit(where):
         raise OSError("no space left")
 
     warehouse._committer._commit = fail
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(StorageFailed, match="no space left"):
         warehouse.commit(batch_of(where, 1, [1]))
     assert opened(where).last_batch() is None
 
