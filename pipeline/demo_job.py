@@ -15,6 +15,7 @@ import pipeline
 from pipeline.errors import MillraceError
 from pipeline.local import guard
 from pipeline.scrape import NoAnswer, Scrape, scrape
+from pipeline.settings_sources import OTHERS, PREFIX
 
 _LISTEN = 0.2  # seconds between looks
 _STARTS_WITHIN = 240.0
@@ -99,6 +100,7 @@ class JobProcess:
 
 def _environment() -> dict[str, str]:
     """Ours without the user's settings, which are for another job; and with this very package, installed or not."""
-    kept = {n: v for n, v in os.environ.items() if n != "MILLRACE_CONFIG" and not re.fullmatch(r"MILLRACE_\w*__\w*", n)}
+    ours = {PREFIX + name for name in OTHERS if name != "CONFIG"}
+    kept = {n: v for n, v in os.environ.items() if n in ours or not n.startswith(PREFIX)}
     here = str(Path(pipeline.__file__).resolve().parent.parent)
     return {**kept, "PYTHONPATH": os.pathsep.join([here, *filter(None, [kept.get("PYTHONPATH")])])}

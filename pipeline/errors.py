@@ -1,5 +1,7 @@
 """The one family of errors a user sees: what was given, what is needed, the remedy."""
 
+from collections.abc import Sequence
+
 
 class MillraceError(Exception):
     """Something the user can mend. The command line prints the sentence alone, without a traceback."""
@@ -7,6 +9,10 @@ class MillraceError(Exception):
 
 class BadSetting(MillraceError):
     """A setting is unknown, of the wrong form, or contradicts another."""
+
+    def __init__(self, sentence: str, about: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.about = tuple(about)  # the settings it is about, so that it can be told where these were given
 
 
 class BadContract(MillraceError):

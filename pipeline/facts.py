@@ -52,11 +52,24 @@ def check(table: TableContract, available: Mapping[str, pa.DataType]) -> None:
         found = available.get(column.source)
         if found is None:
             raise BadContract(
-                f"table {table.name}: column {column.name} is from {column.source!r}, which is not there. "
-                f"There are: {', '.join(sorted(available))}."
+                f"table {table.name}: column {column.name} is from {_not_there(column.source, available)}"
             )
         if found != column.type:
             raise BadContract(
                 f"table {table.name}: column {column.name} has type {column.type}, but {column.source} is {found}. "
                 f"Change the type in the table's contract, or use another name for a new column."
             )
+
+
+def _not_there(source: str, available: Mapping[str, pa.DataType]) -> str:
+    """The end of a sentence: what the source would be, and what there is."""
+    dimension = source.partition(".")[0]
+    dimensions = dict.fromkeys(name.partition(".")[0] for name in available)
+    if dimension in dimensions or dimension == "reject":
+        return f"{source!r}, which is not there. There are: {', '.join(sorted(available))}."
+    named = ", ".join(name for name in dimensions if name not in ("sale", "message", "job", "reject"))
+    return (
+        f"dimension {dimension}, and the settings name {named or 'no dimension here'}. Name it too, with "
+        f"[dimensions.{dimension}] in the settings file, or put a contract of this table without the column into "
+        "contracts.folder."
+    )

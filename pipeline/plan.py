@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from pipeline import costs, facts, joins
 from pipeline.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
-from pipeline.errors import BadContract
-from pipeline.joins.base import Options
+from pipeline.errors import BadContract, BudgetTooSmall
+from pipeline.joins.base import Options, relation
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.parts.keycodes import KeyCoder
+from pipeline.master.port import MasterStatistics
 from pipeline.settings import Settings
 
 
@@ -96,5 +98,21 @@ def _check(plan: Plan) -> None:
                     f"but it is {found or 'not there'}. The sale has: {fields}."
                 )
         available |= {f"{name}.{field.name}": field.type for field in dimension.columns}
+        _check_memory(plan, name, dimension)
     facts.check(plan.facts, available)
     facts.check(plan.rejects, facts.message_columns() | facts.REJECT | facts.JOB)
+
+
+def _check_memory(plan: Plan, name: str, contract: DimensionContract) -> None:
+    """Refuse what is too little for any table, even an empty one; what yours needs is known when it can be read."""
+    settings = plan.settings.dimensions[name]
+    narrowest = MasterStatistics(rows=0, row_bytes=0.0)
+    size = relation(narrowest, KeyCoder(contract.key_type, narrowest.key_bytes).words)
+    least = joins.least_memory(settings.algorithm, size, plan.options(name), settings.front_stage)
+    if settings.memory < least:
+        stage = "a front stage and " if settings.front_stage else ""
+        raise BudgetTooSmall(
+            f"dimensions.{name}.memory = {settings.memory} is too little: {stage}{settings.algorithm} needs {least:,} "
+            "bytes even for an empty table. Raise the dimension's memory to at least that; `millrace explain` says "
+            "how much your table needs."
+        )

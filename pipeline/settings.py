@@ -1,19 +1,31 @@
 """The one settings tree: frozen, validated, and the same for every entry point.
 
 Later wins: the defaults below, the TOML file, the environment (`MILLRACE_KAFKA__TOPICS`), the command line
-(`--set kafka.topics=sales`). `deploy/reference.toml` shows every setting with its default and why.
+(`--set kafka.topics=sales`). `millrace settings` prints `deploy/reference.toml`: every setting, its default, and why.
+
+Which file: the one that `--config` names, else `MILLRACE_CONFIG`, else `millrace.toml` in the folder the command runs
+in, else `.millrace/stack.toml` there, which `millrace up` writes. One file counts, never two.
+
+Paths: a relative path is below the folder of the file that names it; so are the defaults' when there is a file, so that
+a job is the same from wherever it is started. In the environment, with --set, and without a file: below the folder the
+command runs in. `kafka.client`, `spark.conf` and `warehouse.storage_options` go to others as they are.
+
+Dimensions: those that the settings name. A file that names any names them all. If it names none, those that environment
+and --set together name, and if these name none but some of the shipped three (product, customer, store), they change
+those, and all three are there. What changes a dimension never adds one.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.errors import BadSetting
 from pipeline.joins import JOINS, has_front_stage
-from pipeline.settings_loader import Bytes, Seconds, Secret, load_tree
+from pipeline.settings_loader import Bytes, Place, Seconds, Secret, load_tree
 
 WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 185 MiB
 WINDOW_COPIES = 6  # messages, columns, facts and the Parquet encoder's pages, as multiples of the message bytes
@@ -25,7 +37,7 @@ class Job:
     name: str = "millrace"
     trigger: str = "2 s"
     max_offsets_per_trigger: int = 250_000
-    checkpoint: str = ".millrace/checkpoint"
+    checkpoint: Place = Place(".millrace/checkpoint")
 
     def __post_init__(self) -> None:
         _need(bool(self.name.strip()), "job.name", self.name, "a non-empty text: it identifies this job's commits")
@@ -66,6 +78,21 @@ class Kafka:
         ok = self.starting_offsets in ("earliest", "latest") or self.starting_offsets.startswith("{")
         _need(ok, "kafka.starting_offsets", self.starting_offsets, "earliest, latest or Spark's JSON of offsets")
         _need(self.max_message_bytes > 0, "kafka.max_message_bytes", self.max_message_bytes, "at least 1 byte")
+        for topic in self.contracts:
+            read = f"pattern {self.topic_pattern}" if self.topic_pattern else ", ".join(self.topics)
+            needed = f"for a topic that is read: {read}. Read {topic} too, or leave its contract out"
+            key = f"kafka.contracts.{topic}"
+            others = "kafka.contracts", "kafka.topics", "kafka.topic_pattern"
+            _need(self.may_read(topic), key, self.contracts[topic], needed, *others)
+
+    def may_read(self, topic: str) -> bool:
+        """Whether the topic is named, or could be meant by the pattern, which is Java's to understand."""
+        if not self.topic_pattern:
+            return topic in self.topics
+        try:
+            return re.fullmatch(self.topic_pattern, topic) is not None
+        except re.error:
+            return True
 
 
 @dataclass(frozen=True)
@@ -74,13 +101,13 @@ class MasterData:
     port: int = 3306
     user: str = "millrace"
     password: Secret = Secret("")
-    password_file: str = ""
+    password_file: Place = Place("")
     database: str = "master"
-    tls_ca: str = ""
+    tls_ca: Place = Place("")
     connect_timeout: Seconds = Seconds(5)
     read_timeout: Seconds = Seconds(60)
     retry_for: Seconds = Seconds(120)
-    costs: str = ".millrace/costs.toml"
+    costs: Place = Place(".millrace/costs.toml")
     connections: int = 2
     queries_per_second: float = 0.0
 
@@ -113,6 +140,7 @@ class Dimension:
             "front_stage",
             self.front_stage,
             f"false, since {self.algorithm} has one of its own",
+            "algorithm",
         )
         _need(0 <= self.skew <= 3, "skew", self.skew, "Zipf's exponent of the keys, from 0 (all alike) to 3")
         _need(self.batch >= 1, "batch", self.batch, "at least 1 key a query")
@@ -120,12 +148,12 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Contracts:
-    folder: str = ""
+    folder: Place = Place("")
 
 
 @dataclass(frozen=True)
 class Warehouse:
-    path: str = ".millrace/warehouse"
+    path: Place = Place(".millrace/warehouse")
     writer: str = "arrow"
     facts: str = "fact_sales"
     rejects: str = "sales_rejects"
@@ -185,7 +213,8 @@ class Settings:
                 f"worker.memory = {self.worker.memory} is too little: {Bytes(WORKER_BASE)} for the interpreter, "
                 f"{WINDOW_COPIES} x worker.window_bytes ({self.worker.window_bytes}) for the sales in hand and "
                 f"{Bytes(joins)} for the joins of {len(self.dimensions)} dimensions make {needed:,} bytes. "
-                f"Raise worker.memory, or lower worker.window_bytes or the dimensions' memory."
+                f"Raise worker.memory, or lower worker.window_bytes or the dimensions' memory.",
+                about=["worker.memory", "worker.window_bytes", *(f"dimensions.{n}.memory" for n in self.dimensions)],
             )
 
 
@@ -197,7 +226,7 @@ def load(
     """The settings for this process; see the top of this file for who wins."""
     environment = os.environ if environment is None else environment
     chosen = file or environment.get("MILLRACE_CONFIG") or next((p for p in _DEFAULT_FILES if p.is_file()), None)
-    return load_tree(Settings, Path(chosen) if chosen else None, environment, list(assignments))[0]
+    return load_tree(Settings, Path(chosen) if chosen else None, environment, assignments)
 
 
 _DEFAULT_FILES = (Path("millrace.toml"), STACK_FILE)
@@ -210,6 +239,7 @@ def _is_period(text: str) -> bool:
         return False
 
 
-def _need(holds: bool, key: str, value: object, needed: str) -> None:
+def _need(holds: bool, key: str, value: object, needed: str, *also: str) -> None:
+    """The loader says where the key, and what it goes `also` with, were given; it also knows a dimension's name."""
     if not holds:
-        raise BadSetting(f"{key} = {value!r} must be {needed}.")
+        raise BadSetting(f"{key} = {value!r} must be {needed}.", about=[key, *also])

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import re
-import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipeline import settings_sources
 from pipeline.errors import BadSetting
+from pipeline.settings_sources import Given, Sources
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-PREFIX = "MILLRACE_"
 T = TypeVar("T")
 
 
@@ -63,6 +59,22 @@ class Secret(str):
         return "'***'" if self else "''"
 
 
+class Place(str):
+    """A path or a URI. A relative path lies below the folder of the file that names it.
+
+    >>> Place("lake").below(Path("/etc/millrace")), Place("s3a://lake/shop").below(Path("/etc/millrace"))
+    ('/etc/millrace/lake', 's3a://lake/shop')
+    """
+
+    def below(self, folder: Path) -> Place:
+        if not self or _SCHEME.match(self):
+            return self
+        mine = self == "~" or self.startswith("~/")
+        # normpath and not resolve: a folder that is a link, as Kubernetes mounts settings, keeps its name.
+        return Place(os.path.normpath(folder / (Path(self).expanduser() if mine else self)))
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _DURATIONS = {"": 1.0, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
@@ -74,83 +86,50 @@ def _measure(text: str, units: Mapping[str, float]) -> float:
     return float(number[1]) * units[number[2].lower()]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Given:
-    """A value and where it was given, for the error message."""
-
-    value: Any
-    origin: str
-
-
-def load_tree(
-    tree: type[T], file: Path | None, environment: Mapping[str, str], assignments: list[str]
-) -> tuple[T, dict[str, str]]:
-    """The settings, and for every key that was given where it came from."""
-    given: dict[str, _Given] = {}
-    if file is not None:
-        _flatten(_read_toml(file), (), str(file), given, tree)
-    for name, text in sorted(environment.items()):
-        if name.startswith(PREFIX) and "__" in name:
-            path = name[len(PREFIX) :].lower().replace("__", ".")
-            given[path] = _Given(text, f"environment variable {name}")
-    for assignment in assignments:
-        path, equals, text = assignment.partition("=")
-        if not equals:
-            raise BadSetting(f"--set {assignment}: needs the form key=value, for example --set kafka.topics=sales.")
-        given[path.strip()] = _Given(text, f"--set {path.strip()}")
-    built = _build(tree, "", given)
-    if unknown := given.keys() - built[1]:
-        _refuse_unknown(sorted(unknown)[0], given, tree)
-    return built[0], {path: g.origin for path, g in given.items()}
+def load_tree(tree: type[T], file: Path | None, environment: Mapping[str, str], assignments: Sequence[str]) -> T:
+    """The settings out of everything that was given."""
+    known = list(known_paths(tree))
+    sources = settings_sources.read(file, environment, assignments, lambda path: _is_table(tree, path), known)
+    built, used = _build(tree, "", sources)
+    if unknown := sources.given.keys() - used:
+        path = min(unknown)
+        close = difflib.get_close_matches(path, known, n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+        raise BadSetting(f"{sources.given[path].origin}: {path} is not a setting. {hint}")
+    return typing.cast(T, built)
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise BadSetting(f"settings file {file} does not exist. Name one that does, or leave --config out.") from error
-    except ValueError as error:
-        raise BadSetting(f"settings file {file} is not TOML: {error}.") from error
-
-
-def _flatten(table: Any, path: tuple[str, ...], origin: str, into: dict[str, _Given], tree: Any) -> None:
-    """TOML tables to dotted paths, as deep as the settings tree goes; what lies below stays one value."""
-    if isinstance(table, dict) and (dataclasses.is_dataclass(tree) or _is_table_of_trees(tree)):
-        for key, value in table.items():
-            _flatten(value, (*path, key), origin, into, _child(tree, key))
-        if not table and path:
-            into[".".join(path)] = _Given({}, origin)
-    elif path:
-        into[".".join(path)] = _Given(table, origin)
-
-
-def _child(tree: Any, key: str) -> Any:
-    if _is_table_of_trees(tree):
-        return typing.get_args(tree)[1]
-    return typing.get_type_hints(tree).get(key) if dataclasses.is_dataclass(tree) else None
+def _is_table(tree: Any, path: tuple[str, ...]) -> bool:
+    """Whether what lies at this path has settings of its own; the user's free names have none."""
+    for key in path:
+        if _is_table_of_trees(tree):
+            tree = typing.get_args(tree)[1]
+        else:
+            tree = typing.get_type_hints(tree).get(key) if dataclasses.is_dataclass(tree) else None
+    return dataclasses.is_dataclass(tree) or _is_table_of_trees(tree)
 
 
 def _is_table_of_trees(kind: Any) -> bool:
     return typing.get_origin(kind) is dict and dataclasses.is_dataclass(typing.get_args(kind)[1])
 
 
-def _build(tree: Any, path: str, given: Mapping[str, _Given]) -> tuple[Any, set[str]]:
+def _build(tree: Any, path: str, sources: Sources) -> tuple[Any, set[str]]:
     """An instance of `tree` from what was given below `path`, and the paths that were used."""
     values: dict[str, Any] = {}
-    used: set[str] = set()
+    given, used = sources.given, set[str]()
     hints = typing.get_type_hints(tree)
     for field in dataclasses.fields(tree):
         here, kind = f"{path}{field.name}", hints[field.name]
         if dataclasses.is_dataclass(kind):
-            values[field.name], deeper = _build(kind, f"{here}.", given)
-            used |= deeper
+            values[field.name], deeper = _build(kind, f"{here}.", sources)
+            used |= deeper | _plain_table(here, given)
         elif _is_table_of_trees(kind):
-            entries = {
-                name: _build(typing.get_args(kind)[1], f"{here}.{name}.", given) for name in _names(field, here, given)
-            }
-            values[field.name] = {name: entry for name, (entry, _) in entries.items()}
-            used |= {p for _, paths in entries.values() for p in paths}
-            used |= {p for p in given if p == here or p in {f"{here}.{name}" for name in entries}}
+            values[field.name] = {}
+            used |= _plain_table(here, given)
+            for name in _names(field, here, sources):
+                entry, deeper = _build(typing.get_args(kind)[1], f"{here}.{name}.", sources)
+                values[field.name][name] = entry
+                used |= deeper | _plain_table(f"{here}.{name}", given)
         elif typing.get_origin(kind) is dict:
             below = {p: g for p, g in given.items() if p == here or p.startswith(f"{here}.")}
             used |= below.keys()
@@ -159,24 +138,54 @@ def _build(tree: Any, path: str, given: Mapping[str, _Given]) -> tuple[Any, set[
         elif here in given:
             values[field.name] = _convert(here, given[here], kind)
             used.add(here)
+        elif kind is Place:
+            values[field.name] = Place(field.default).below(sources.folder)
     try:
         return tree(**values), used
     except BadSetting as error:
-        origins = sorted({given[p].origin for p in used})
-        raise BadSetting(f"{error} Given in: {', '.join(origins) or 'the defaults'}.") from error
+        # A section knows its own name, but not that of a dimension.
+        prefix = "" if error.about and error.about[0].startswith(path) else path
+        about = {f"{prefix}{key}" for key in error.about}
+        origins = sorted({given[p].origin for p in given.keys() & about})
+        raise BadSetting(f"{prefix}{error} Given in: {', '.join(origins) or 'the defaults'}.") from error
 
 
-def _names(field: dataclasses.Field[Any], here: str, given: Mapping[str, _Given]) -> list[str]:
-    """The entries of a table of trees. A file that names any names all; environment and command line only add."""
-    below = {p: g for p, g in given.items() if p.startswith(f"{here}.") or p == here}
-    in_file = [p for p, g in below.items() if not g.origin.startswith(("environment", "--set"))]
-    defaults = (
-        [] if in_file or not callable(field.default_factory) else [f"{here}.{n}" for n in field.default_factory()]
-    )
-    return list(dict.fromkeys(p[len(here) + 1 :].split(".")[0] for p in [*defaults, *below] if p != here))
+def _plain_table(path: str, given: Mapping[str, Given]) -> set[str]:
+    """A table that was named and is empty is fine; a value in its place is not."""
+    if path in given and given[path].value != {}:
+        raise BadSetting(f"{given[path].origin}: {path} = {given[path].value!r} must be a table: [{path}].")
+    return {path} & given.keys()
 
 
-def _string_table(path: str, below: Mapping[str, _Given]) -> dict[str, str]:
+def _names(field: dataclasses.Field[Any], here: str, sources: Sources) -> list[str]:
+    """The entries of a table of trees: the file's, if it names any; else those that environment and command line name.
+
+    If these name only some that are there by default, they change those. What changes an entry never adds one.
+    """
+    depth = here.count(".") + 1
+
+    def named(paths: typing.Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(p.split(".")[depth] for p in paths if p.startswith(f"{here}.")))
+
+    in_file = named(sources.in_file)
+    beside = {name: p for p in sources.given if p not in sources.in_file for name in named([p])}
+    if in_file:
+        in_file.sort(key=list(named(sources.given)).index)
+        for name, path in beside.items():
+            if name not in in_file:
+                close = difflib.get_close_matches(name, in_file, n=1)
+                raise BadSetting(
+                    f"{sources.given[path].origin}: there is no {here}.{name} to be changed. {sources.file} names "
+                    f"{', '.join(in_file)}. {f'Did you mean {close[0]}? ' if close else ''}"
+                    f"A file that names any names them all: add [{here}.{name}] to it."
+                )
+        return in_file
+    assert callable(field.default_factory)
+    defaults = list(field.default_factory())
+    return defaults if set(beside) <= set(defaults) else list(beside)
+
+
+def _string_table(path: str, below: Mapping[str, Given]) -> dict[str, str]:
     table: dict[str, str] = {}
     for p, given in below.items():
         if p != path:
@@ -196,7 +205,7 @@ def _dotted(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _convert(path: str, given: _Given, kind: Any) -> Any:
+def _convert(path: str, given: Given, kind: Any) -> Any:
     value, text = given.value, str(given.value).strip()
     wrong = f"{given.origin}: {path} = {given.value!r}"
     if kind is bool:
@@ -222,6 +231,8 @@ def _convert(path: str, given: _Given, kind: Any) -> Any:
         return tuple(parts)
     if isinstance(value, list):
         raise BadSetting(f"{wrong} must be {_described(kind)}.")
+    if kind is Place:
+        return Place(value).below(given.folder)
     return kind(value) if kind is Secret else str(value)
 
 
@@ -234,13 +245,6 @@ def _described(kind: Any) -> str:
         int: "a whole number",
         float: "a number",
     }.get(kind, "a text")
-
-
-def _refuse_unknown(path: str, given: Mapping[str, _Given], tree: Any) -> None:
-    known = list(known_paths(tree))
-    close = difflib.get_close_matches(path, known, n=1)
-    hint = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
-    raise BadSetting(f"{given[path].origin}: {path} is not a setting. {hint}")
 
 
 def known_paths(tree: Any, prefix: str = "") -> typing.Iterator[str]:

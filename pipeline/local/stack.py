@@ -123,7 +123,13 @@ def _write_settings(info: StackInfo) -> None:
     unfinished = info.settings_file.with_suffix(".partial")
     unfinished.touch(mode=0o600)
     unfinished.write_text(
-        "# Written by `millrace up`: where the embedded servers are now.\n"
+        "# Written by `millrace up`: where the embedded servers are now. Paths are below the folder of this file.\n"
+        "[job]\n"
+        'checkpoint = "checkpoint"\n'
+        "\n"
+        "[warehouse]\n"
+        'path = "warehouse"\n'
+        "\n"
         "[kafka]\n"
         f'bootstrap = "{info.bootstrap}"\n'
         "\n"
@@ -133,5 +139,6 @@ def _write_settings(info: StackInfo) -> None:
         f'user = "{info.reader.user}"\n'
         f'password = "{info.reader.password}"\n'
         f'database = "{info.database}"\n'
+        'costs = "costs.toml"\n'
     )
     unfinished.replace(info.settings_file)

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline import settings
 from pipeline.local import jars
-from pipeline.settings_loader import tomllib
+from pipeline.settings_sources import tomllib
 from tests.deploy.compose import COMPOSE, ROOT, SERVICES, mounts
 
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()

@@ -178,7 +178,7 @@ def test_a_new_dimension_and_a_new_topic_are_configuration_and_a_contract_file(
         "kafka.topics": f"{topic},{returns}",
         f"kafka.contracts.{returns}": "return.v1",
         "contracts.folder": str(contracts),
-        "dimensions.money.memory": "4 MiB",
+        **{f"dimensions.{name}.memory": "4 MiB" for name in ("product", "customer", "store", "money")},
         "job.checkpoint": str(tmp_path / "second"),
         "job.name": "with-money",
     }

@@ -424,7 +424,7 @@ def test_a_composite_key_is_compared_column_by_column(stack, world: World, tmp_p
     chosen = [
         *assignments(stack, database, TOPIC, tmp_path),
         f"contracts.folder={contracts}",
-        "dimensions.listing.memory=4 MiB",
+        *(f"dimensions.{name}.memory=4 MiB" for name in ("product", "customer", "store", "listing")),
     ]
     plan = resolve(settings.load(None, chosen, {}))
 

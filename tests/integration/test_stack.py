@@ -49,6 +49,8 @@ def test_the_settings_file_points_a_job_at_the_stack(stack: Stack) -> None:
     given = (settings.master.host, settings.master.port, settings.master.user, settings.master.password)
     assert given == (info.host, info.port, info.reader.user, info.reader.password)
     assert settings.master.database == info.database
+    kept = (settings.job.checkpoint, settings.warehouse.path, settings.master.costs)
+    assert kept == tuple(str(stack.folder / name) for name in ("checkpoint", "warehouse", "costs.toml"))
     assert info.settings_file.stat().st_mode & 0o077 == 0, "others can read the password"
 
 

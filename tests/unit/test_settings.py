@@ -1,13 +1,17 @@
 """Settings: who wins, what is refused, and that the reference file tells the truth."""
 
 import dataclasses
+import re
+import shutil
 import typing
 from pathlib import Path
 
 import pytest
 
 from pipeline import resources
-from pipeline.errors import BadSetting
+from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
+from pipeline.joins import JOINS, has_front_stage
+from pipeline.plan import resolve
 from pipeline.settings import Settings, load
 from pipeline.settings_loader import Bytes, Seconds, known_paths
 
@@ -16,8 +20,10 @@ def settings(*assignments: str, file: Path | None = None, **environment: str) ->
     return load(file or resources.deployed("reference.toml"), assignments, environment)
 
 
-def test_the_reference_file_is_exactly_the_defaults() -> None:
-    assert load(resources.deployed("reference.toml"), (), {}) == Settings()
+def test_the_reference_file_is_exactly_the_defaults(tmp_path: Path) -> None:
+    (tmp_path / "empty.toml").touch()
+    reference = shutil.copy(resources.deployed("reference.toml"), tmp_path)
+    assert load(reference, (), {}) == load(tmp_path / "empty.toml", (), {})
 
 
 def test_the_reference_file_names_every_setting() -> None:
@@ -36,19 +42,173 @@ def test_the_command_line_wins_over_the_environment_and_the_environment_over_the
     assert (loaded.job.name, loaded.kafka.bootstrap, loaded.kafka.topics) == ("file", "env:1", ("c",))
 
 
-def test_naming_one_dimension_in_a_file_replaces_the_default_ones(tmp_path: Path) -> None:
-    file = tmp_path / "millrace.toml"
-    file.write_text('[dimensions.promotion]\nmemory = "8 MiB"\n')
-    assert list(settings(file=file).dimensions) == ["promotion"]
+def file_with(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    return file
 
 
-def test_the_command_line_changes_one_dimension_and_keeps_the_others() -> None:
-    dimensions = load(None, ["dimensions.store.memory=8 MiB"], {}).dimensions
-    assert {n: d.memory for n, d in dimensions.items()} == {
-        "product": 32 << 20,
-        "customer": 32 << 20,
-        "store": 8 << 20,
+SHIPPED = ["product", "customer", "store"]
+
+
+@pytest.mark.parametrize(
+    ("in_file", "beside", "there"),
+    [
+        ("", [], SHIPPED),
+        ("", ["store.memory=8 MiB"], SHIPPED),
+        ("", ["store.memory=8 MiB", "store.batch=7"], SHIPPED),
+        ("", ["store.contract=shop"], SHIPPED),
+        ("", ["promotion.contract=promo"], ["promotion"]),
+        ("", ["promotion.memory=8 MiB", "store.memory=8 MiB"], ["promotion", "store"]),
+        ('[dimensions.promotion]\nmemory = "8 MiB"', [], ["promotion"]),
+        ('[dimensions.promotion]\nmemory = "8 MiB"', ["promotion.memory=4 MiB"], ["promotion"]),
+        ("[dimensions.promotion]\n[dimensions.store]\nbatch = 9", ["store.batch=4"], ["promotion", "store"]),
+        ("[dimensions.store]", [], ["store"]),
+        ("[dimensions]", ["store.batch=4"], SHIPPED),
+    ],
+)
+def test_dimensions_are_those_that_are_named_and_what_changes_one_never_adds_one(
+    tmp_path: Path, in_file: str, beside: list[str], there: list[str]
+) -> None:
+    as_environment = {
+        f"MILLRACE_DIMENSIONS__{key.upper().replace('.', '__')}": value
+        for key, _, value in (entry.partition("=") for entry in beside)
     }
+    file = file_with(tmp_path, in_file)
+    for loaded in (load(file, [f"dimensions.{b}" for b in beside], {}), load(file, (), as_environment)):
+        assert list(loaded.dimensions) == there
+
+
+def test_the_command_line_changes_the_dimension_it_names_and_no_other() -> None:
+    dimensions = load(None, ["dimensions.store.memory=8 MiB"], {}).dimensions
+    assert [d.memory for d in dimensions.values()] == [32 << 20, 32 << 20, 8 << 20]
+
+
+@pytest.mark.parametrize(("name", "hint"), [("product", ""), ("promotio", "Did you mean promotion? ")])
+def test_a_dimension_that_the_file_does_not_name_cannot_be_changed(tmp_path: Path, name: str, hint: str) -> None:
+    file = file_with(tmp_path, "[dimensions.promotion]\n[dimensions.store]\n")
+    with pytest.raises(BadSetting) as refusal:
+        load(file, [f"dimensions.{name}.memory=8 MiB"], {})
+    assert str(refusal.value) == (
+        f"--set dimensions.{name}.memory: there is no dimensions.{name} to be changed. {file} names promotion, store. "
+        f"{hint}A file that names any names them all: add [dimensions.{name}] to it."
+    )
+
+
+@pytest.mark.parametrize("assignment", ["dimensions=product", "dimensions.product=8 MiB", "kafka=here"])
+def test_a_value_in_the_place_of_a_table_is_refused(assignment: str) -> None:
+    with pytest.raises(BadSetting, match="must be a table"):
+        load(None, [assignment], {})
+
+
+def test_a_table_of_facts_for_dimensions_that_nobody_names_says_so(tmp_path: Path) -> None:
+    with pytest.raises(BadContract, match=r"is from dimension customer, and the settings name product\. Name it too"):
+        resolve(load(file_with(tmp_path, "[dimensions.product]"), (), {}))
+
+
+PLACES = (
+    "job.checkpoint",
+    "master.password_file",
+    "master.tls_ca",
+    "master.costs",
+    "contracts.folder",
+    "warehouse.path",
+)
+
+
+def places(loaded: Settings) -> dict[str, str]:
+    return {path: getattr(getattr(loaded, path.split(".")[0]), path.split(".")[1]) for path in PLACES}
+
+
+def test_a_relative_path_is_below_the_folder_of_what_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (home, elsewhere):
+        folder.mkdir()
+    own = file_with(home, "".join(f'{path} = "sub/../{path}"\n' for path in PLACES))
+    (home / "empty.toml").touch()
+    monkeypatch.chdir(elsewhere)
+    assert places(load(own, (), {})) == {path: str(home / path) for path in PLACES}
+    assert places(load("../home/own.toml", (), {})) == places(load(own, (), {}))
+    assert load(home / "empty.toml", (), {}).warehouse.path == str(home / ".millrace" / "warehouse")
+    assert load(None, (), {}).warehouse.path == str(elsewhere / ".millrace" / "warehouse")
+    assert load(own, ["warehouse.path=lake"], {}).warehouse.path == str(elsewhere / "lake")
+    assert load(own, (), {"MILLRACE_JOB__CHECKPOINT": "done"}).job.checkpoint == str(elsewhere / "done")
+
+
+def test_absolute_paths_addresses_and_empty_texts_stay_as_they_are(tmp_path: Path) -> None:
+    given = {
+        "job.checkpoint": "/c",
+        "warehouse.path": "s3a://lake/shop",
+        "master.tls_ca": "",
+        "contracts.folder": "~/c",
+    }
+    loaded = load(file_with(tmp_path, "".join(f'{path} = "{text}"\n' for path, text in given.items())), (), {})
+    assert {**places(loaded), "contracts.folder": "~/c"}.items() >= given.items()
+    assert loaded.contracts.folder == str(Path.home() / "c")
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("MILLRACE_KAFKA_TOPICS", "Did you mean MILLRACE_KAFKA__TOPICS?"),
+        ("MILLRACE_MASTER_PASSWORD_FILE", "Did you mean MILLRACE_MASTER__PASSWORD_FILE?"),
+        ("MILLRACE_DIMENSIONS_PRODUCT_MEMORY", "Did you mean MILLRACE_DIMENSIONS__PRODUCT__MEMORY?"),
+        ("MILLRACE_CONFG", "Did you mean MILLRACE_CONFIG?"),
+        ("MILLRACE_QQQ", "is not known. A setting's parts are divided by two underscores"),
+    ],
+)
+def test_a_variable_that_would_do_nothing_is_refused(variable: str, hint: str) -> None:
+    with pytest.raises(BadSetting, match=f"environment variable {variable} is not known") as refusal:
+        load(None, (), {variable: "x"})
+    assert hint in str(refusal.value)
+
+
+def test_the_variables_that_kubernetes_sets_for_a_service_of_our_name_are_not_ours() -> None:
+    service = {"MILLRACE_SERVICE_HOST": "10.0.0.1", "MILLRACE_SERVICE_PORT": "80", "MILLRACE_PORT_80_TCP_ADDR": "x"}
+    metrics = {"MILLRACE_METRICS_SERVICE_HOST": "10.0.0.2", "MILLRACE_METRICS_PORT": "tcp://10.0.0.2:9464"}
+    assert load(None, (), {**service, **metrics, "MILLRACE_KAFKA__TOPICS": "a"}).kafka.topics == ("a",)
+
+
+@pytest.mark.parametrize("others", [["kafka.topics=sales,returned"], ["kafka.topic_pattern=return"]])
+def test_a_contract_for_a_topic_that_is_not_read_is_refused(others: list[str]) -> None:
+    with pytest.raises(
+        BadSetting, match=r"kafka\.contracts\.returns = 'return\.v1' must be for a topic that is read: "
+    ):
+        load(None, ["kafka.contracts.returns=return.v1", *others], {})
+
+
+@pytest.mark.parametrize(
+    "others", ["kafka.topics=sales,returns", "kafka.topic_pattern=ret.*", r"kafka.topic_pattern=\p{L}+"]
+)
+def test_a_contract_for_a_topic_that_may_be_read_is_taken(others: str) -> None:
+    assert load(None, ["kafka.contracts.returns=return.v1", others], {}).kafka.contracts == {"returns": "return.v1"}
+
+
+def test_only_the_settings_an_error_is_about_are_said_to_be_its_origin(tmp_path: Path) -> None:
+    file = file_with(tmp_path, '[job]\nname = "x"\n[dimensions.store]\nbatch = 5\n')
+    environment = {"MILLRACE_DIMENSIONS__STORE__MAX_STALENESS": "5 s"}
+    with pytest.raises(BadSetting) as refusal:
+        load(file, ["dimensions.store.skew=9", "kafka.topics=a"], environment)
+    assert str(refusal.value).startswith("dimensions.store.skew = 9.0 must be Zipf's exponent")
+    assert str(refusal.value).endswith("Given in: --set dimensions.store.skew.")
+    with pytest.raises(BadSetting, match=r"Given in: --set worker\.window_bytes\.$"):
+        load(file, ["worker.window_bytes=1 GiB", "job.name=y"], environment)
+
+
+@pytest.mark.parametrize("front_stage", [False, True])
+@pytest.mark.parametrize("algorithm", JOINS)
+def test_a_memory_that_is_too_little_for_any_table_is_refused_without_a_table(
+    algorithm: str, front_stage: bool
+) -> None:
+    if front_stage and has_front_stage(algorithm):
+        return
+    of_store = {"algorithm": algorithm, "front_stage": str(front_stage).lower(), "memory": "1 KiB"}
+    with pytest.raises(BudgetTooSmall, match=r"dimensions\.store\.memory = 1 KiB is too little") as refusal:
+        resolve(load(None, [f"dimensions.store.{key}={value}" for key, value in of_store.items()], {}))
+    least = re.search(r"needs ([\d,]+) bytes", str(refusal.value))
+    assert least
+    of_store["memory"] = least[1].replace(",", "")
+    resolve(load(None, [f"dimensions.store.{key}={value}" for key, value in of_store.items()], {}))
 
 
 def test_keys_with_dots_reach_the_kafka_client_as_they_are(tmp_path: Path) -> None:
