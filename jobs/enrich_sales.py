@@ -5,5 +5,4 @@ import sys
 from pipeline.cli import main
 
 if __name__ == "__main__":
-    sys.argv = ["millrace", "run", *sys.argv[1:]]
-    main()
+    main(["run", *sys.argv[1:]])

@@ -5,5 +5,4 @@ import sys
 from pipeline.cli import main
 
 if __name__ == "__main__":
-    sys.argv = ["millrace", "generate", *sys.argv[1:]]
-    main()
+    main(["generate", *sys.argv[1:]])

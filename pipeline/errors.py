@@ -39,5 +39,5 @@ class NotUnique(MillraceError):
     """A join that finds one master row a key was given a master table where a key may have many."""
 
 
-class TopicRefused(MillraceError):
+class TopicChanged(MillraceError):
     """A topic is no longer the one that was read, or no longer has the messages that come next."""

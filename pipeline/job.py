@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from pipeline import flow, source
 from pipeline.checkpoint import Checkpoint
-from pipeline.driver import continuity, failures
+from pipeline.driver import continuity, ended
 from pipeline.driver.lineage import Lineage
 from pipeline.enrich import on_workers
 from pipeline.errors import MillraceError
@@ -162,8 +162,8 @@ class Stream:
                 log.warning("backlog not known: %s", error)
         if query.isActive:
             self._stop(query)
-        elif (ended := query.exception()) is not None:
-            self._explain(ended)
+        elif (failure := query.exception()) is not None:
+            self._explain(failure)
 
     def _start(self) -> StreamingQuery:
         job = self._plan.settings.job
@@ -177,7 +177,7 @@ class Stream:
         try:
             return writer.trigger(**trigger).start()
         except Py4JJavaError as error:
-            raise failures.of_query(error, None, self._plan.settings) from error
+            raise ended.of_query(error, None, self._plan.settings) from error
 
     def _on_batch(self, messages: DataFrame, batch: int) -> None:
         with self._in_batch:
@@ -196,16 +196,16 @@ class Stream:
                 )
             except Exception as error:
                 self._failure = error
-                self._metrics.batch_failed(failures.kind(error))
+                self._metrics.batch_failed(ended.kind(error))
                 raise
 
     def _on_workers(self, messages: DataFrame, batch: int) -> Report:
         try:
             return on_workers(messages, work_of(self._plan, batch))
         except Exception as error:
-            raise (failures.told(error) or error) from error
+            raise (ended.told(error) or error) from error
 
-    def _explain(self, ended: Exception) -> None:
+    def _explain(self, failure: Exception) -> None:
         """Raise what ended the query, as plainly as it can be told."""
         if isinstance(self._failure, MillraceError):
             raise self._failure
@@ -213,7 +213,7 @@ class Stream:
         lineage = self._lineage
         with suppress(KafkaException):
             continuity.require_topics(lineage.checkpoint, self._warehouse, lineage.topics, lineage.origin)
-        raise failures.of_query(ended, self._failure, self._plan.settings)
+        raise ended.of_query(failure, self._failure, self._plan.settings)
 
     def _stop(self, query: StreamingQuery) -> None:
         log.info("stopping: waiting for the batch in hand")

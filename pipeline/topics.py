@@ -8,8 +8,9 @@ from collections import Counter
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
+from pipeline.brokers import Brokers, Quiet
 from pipeline.driver.origin import Ends
 from pipeline.errors import BadSetting
 from pipeline.settings import Kafka
@@ -23,23 +24,19 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero: the broker is older 
 class Topics:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
-        self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap, **kafka.client})
+        self._brokers = Brokers(kafka.bootstrap, kafka.client, _ANSWER_WITHIN)
+        self._admin = self._brokers.admin
 
     def check(self) -> None:
         """Refuse topics that are not there: Spark would fail later, and less clearly."""
-        try:
-            known = set(self._admin.list_topics(timeout=_ANSWER_WITHIN).topics)
-        except KafkaException as error:
-            raise BadSetting(
-                f"no Kafka broker answers at kafka.bootstrap = {self._kafka.bootstrap} within {_ANSWER_WITHIN:g} s "
-                f"({error.args[0].str()}). Start one, or give the address of one."
-            ) from error
+        known = set(self._brokers.topics())
         if self._kafka.topic_pattern:
             return  # a pattern may wait for its first topic
         if missing := sorted(set(self._kafka.topics) - known):
             raise BadSetting(
                 f"kafka.topics names {', '.join(missing)}, but {self._kafka.bootstrap} has no such topic. "
-                f"It has: {', '.join(sorted(t for t in known if not re.match('__', t))) or 'none'}. Create it first."
+                f"It has: {', '.join(sorted(known)) or 'none'}. Create it first: "
+                f"`millrace topic create {missing[0]}`."
             )
 
     def start(self) -> dict[str, dict[str, int]]:
@@ -80,8 +77,7 @@ class Topics:
         """The first message at this offset or behind it; None if there is none (any more)."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self._kafka.bootstrap,
-                **self._kafka.client,
+                **Quiet(self._kafka.bootstrap, self._kafka.client).settings,
                 "group.id": "millrace-looks",  # the client insists on a name; no group is joined
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

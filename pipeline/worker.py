@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipeline import joins
 from pipeline.contracts import DimensionContract, TableContract
-from pipeline.driver import failures
+from pipeline.driver import ended
 from pipeline.enrich import Dimension
 from pipeline.errors import BudgetTooSmall
 from pipeline.flow import SaleFlow
@@ -30,7 +30,7 @@ def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Repo
 
     def work(messages: Iterator[pa.RecordBatch]) -> Report:
         try:
-            with failures.marked():
+            with ended.marked():
                 return _flow(plan, batch).run(messages)
         except BaseException:
             # Sales of this attempt may still wait in the joins; the next attempt must not meet them.

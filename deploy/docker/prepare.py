@@ -6,8 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline import settings
-from pipeline.errors import MillraceError
+from pipeline import failures, settings
 from pipeline.generate.keys import Sizes
 from pipeline.generate.masters import MASTERS
 from pipeline.generate.seed import connect, seed
@@ -40,7 +39,5 @@ def _sizes(text: str) -> Sizes:
 
 
 if __name__ == "__main__":
-    try:
+    with failures.told("--debug" in sys.argv, "prepare"):
         main()
-    except MillraceError as error:
-        sys.exit(f"prepare: {error}")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.commands import Config, Set
+from pipeline.commands import Config, Set, chosen
 
 commands = typer.Typer()
 
@@ -17,10 +17,10 @@ commands = typer.Typer()
 @commands.command()
 def run(config: Config = None, set_: Set = None) -> None:
     """Run the job: Kafka topics -> parse -> enrich -> Delta."""
-    from pipeline import job, logs, settings
+    from pipeline import job, logs
 
     logs.to_stderr()
-    job.run(settings.load(config, set_ or ()))
+    job.run(chosen(config, set_))
 
 
 @commands.command()
@@ -32,12 +32,11 @@ def explain(
 ) -> None:
     """Print the resolved plan, and what every join would do on your tables. Changes nothing."""
     from pipeline import explain as explaining
-    from pipeline import settings
     from pipeline.master.mysql import MySqlMaster
     from pipeline.plan import resolve
     from pipeline.settings_loader import Seconds
 
-    plan = resolve(settings.load(config, set_ or ()))
+    plan = resolve(chosen(config, set_))
     print(explaining.explain(plan), end="")
     at_once = replace(plan.settings.master, retry_for=Seconds(0))  # somebody is looking at the screen
     for name, contract in plan.dimensions.items() if not offline else ():
@@ -52,11 +51,11 @@ def explain(
 def calibrate(config: Config = None, set_: Set = None) -> None:
     """Measure on your database what each read and each step costs; `explain` and `auto` go by that afterwards."""
     from pipeline import calibrate as calibrating
-    from pipeline import costs, settings
+    from pipeline import costs
     from pipeline.master.mysql import MySqlMaster
     from pipeline.plan import resolve
 
-    plan = resolve(settings.load(config, set_ or ()))
+    plan = resolve(chosen(config, set_))
     measured = {}
     for name, contract in plan.dimensions.items():
         print(f"{name}:", file=sys.stderr)
@@ -80,10 +79,9 @@ def top(
     set_: Set = None,
 ) -> None:
     """The live panel of a running job, from its metrics endpoint."""
-    from pipeline import settings
     from pipeline.panel import Panel
 
-    metrics = settings.load(config, set_ or ()).metrics
+    metrics = chosen(config, set_).metrics
     try:
         Panel(endpoint or f"http://{metrics.host}:{metrics.port}").run(until=lambda: False)
     except KeyboardInterrupt:
@@ -103,12 +101,11 @@ def status(
 
     from rich.console import Console
 
-    from pipeline import settings
     from pipeline import status as looking
     from pipeline.panel import Panel
     from pipeline.scrape import metrics_url
 
-    metrics = settings.load(config, set_ or ()).metrics
+    metrics = chosen(config, set_).metrics
     url = metrics_url(endpoint or f"{metrics.host}:{metrics.port}")
     seen = looking.look(url, over)
     if json:
@@ -125,27 +122,10 @@ def reconcile_(
     set_: Set = None,
 ) -> None:
     """Prove that Kafka, the database and the warehouse agree. Exit code 1 if they do not."""
-    from pipeline import settings
     from pipeline.generate.report import Report
     from pipeline.plan import resolve
     from pipeline.reconcile import reconcile
 
-    verdict = reconcile(resolve(settings.load(config, set_ or ())), Report.read(sent) if sent else None)
+    verdict = reconcile(resolve(chosen(config, set_)), Report.read(sent) if sent else None)
     print(verdict)
     sys.exit(0 if verdict.ok else 1)
-
-
-@commands.command()
-def jars() -> None:
-    """Fetch the jars Spark needs for Kafka and Delta, and list them as spark-submit's --jars wants them."""
-    from pipeline.local import jars as locked
-
-    print(",".join(str(jar) for jar in locked.fetch("spark")))
-
-
-@commands.command()
-def joins() -> None:
-    """List the joins that can be set, one a line."""
-    from pipeline.joins import JOINS
-
-    print("\n".join(JOINS))

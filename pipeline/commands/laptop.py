@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.commands import Config, Set
+from pipeline.commands import Config, Set, chosen
 from pipeline.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -50,6 +50,35 @@ def down(folder: Folder = _FOLDER) -> None:
     from pipeline.local.stack import Stack
 
     Stack(folder).down()
+
+
+topics = typer.Typer(help="Make a topic, or list those that are there.", no_args_is_help=True)
+commands.add_typer(topics, name="topic")
+
+
+@topics.command("create")
+def create_topic(
+    name: str,
+    partitions: Annotated[int, typer.Option(min=1, help="More of them let more workers read at once.")] = 4,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Make a topic on the brokers of the settings: the embedded one, or your own."""
+    from pipeline.brokers import Brokers
+
+    kafka = chosen(config, set_).kafka
+    Brokers(kafka.bootstrap, kafka.client).create(name, partitions)
+    print(f"topic {name} with {partitions} partitions at {kafka.bootstrap}")
+
+
+@topics.command("list")
+def list_topics(config: Config = None, set_: Set = None) -> None:
+    """List the topics on the brokers of the settings, each with its partitions."""
+    from pipeline.brokers import Brokers
+
+    kafka = chosen(config, set_).kafka
+    for name, topic in sorted(Brokers(kafka.bootstrap, kafka.client).topics().items()):
+        print(f"{name} {len(topic.partitions)}")
 
 
 @commands.command()
@@ -94,13 +123,12 @@ def generate(
     set_: Set = None,
 ) -> None:
     """Send sales to Kafka, and print as JSON what was sent."""
-    from pipeline import settings
     from pipeline.generate import run as generating
     from pipeline.generate.keys import Sizes
     from pipeline.generate.send import SendFailed
     from pipeline.generate.workload import Workload
 
-    kafka = settings.load(config, set_ or ()).kafka
+    kafka = chosen(config, set_).kafka
     workload = Workload(
         topics=_weights(topic or list(kafka.topics)),
         sizes=Sizes(products, customers, stores),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.commands import Config, Set
+from pipeline.commands import Config, Set, chosen
 from pipeline.errors import BadSetting
 
 commands = typer.Typer()
@@ -15,10 +15,9 @@ commands = typer.Typer()
 @commands.command()
 def rewind(config: Config = None, set_: Set = None) -> None:
     """Set the checkpoint back to the last batch that the tables have, when they were restored to an older state."""
-    from pipeline import settings
     from pipeline.driver import mend
 
-    print(mend.rewind(settings.load(config, set_ or ())))
+    print(mend.rewind(chosen(config, set_)))
 
 
 @commands.command()
@@ -30,12 +29,11 @@ def skip(
     set_: Set = None,
 ) -> None:
     """Go on without messages that Kafka deleted before they were read; the gap is noted in the facts' log."""
-    from pipeline import settings
     from pipeline.driver import mend
 
     if to != "earliest":
         raise BadSetting(f"--to {to}: only `earliest` is possible; messages that Kafka still has are not skipped.")
-    gaps = mend.skip(settings.load(config, set_ or ()), topic, reason)
+    gaps = mend.skip(chosen(config, set_), topic, reason)
     for gap in gaps:
         print(f"{gap.topic}/{gap.partition}: skipped offsets {gap.first:,} to {gap.last:,}, {gap.messages:,} messages")
     if not gaps:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from pipeline.checkpoint import Checkpoint
 from pipeline.driver import topic_checks
 from pipeline.driver.origin import Origin, of_note
-from pipeline.errors import TopicRefused, WarehouseRefused
+from pipeline.errors import TopicChanged, WarehouseRefused
 from pipeline.report import Report
 from pipeline.topics import Topics
 
@@ -62,7 +62,7 @@ class Lineage:
                 return topic_checks.require_same(self.topics, self.origin)
             except KafkaException as error:
                 if time.monotonic() > deadline:
-                    raise TopicRefused(
+                    raise TopicChanged(
                         f"the broker has not told the topics' ids for {_PATIENCE:g} s ({error}), so nobody knows "
                         f"whether they are still the same. The batch is not committed; the next start replays it."
                     ) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from pipeline.driver.origin import Ends, Origin
-from pipeline.errors import TopicRefused
+from pipeline.errors import TopicChanged
 from pipeline.source import LAST_MOMENT
 from pipeline.topics import Topics
 
@@ -66,7 +66,7 @@ def require_present(topics: Topics, following: Ends, origin: Origin) -> None:
         told = "; ".join(f"{each} ({_span(topics, each, origin)})" for each in gone)
         count = sum(each.last - each.first + 1 for each in gone)
         names = " ".join(f"--topic {topic}" for topic in sorted({each.topic for each in gone}))
-        raise TopicRefused(
+        raise TopicChanged(
             f"Kafka has deleted messages before they were read: {told}; {count:,} offsets in all. Nothing was skipped. "
             f"If they exist elsewhere, bring them in from there; to go on without them, run `millrace skip {names} "
             f"--to earliest`, which notes the gap in the facts' log (Runbook: messages are gone from Kafka)."
@@ -75,7 +75,7 @@ def require_present(topics: Topics, following: Ends, origin: Origin) -> None:
     for (topic, partition), last in sorted(end.items()):
         read = here[topic][str(partition)]
         if read > last:
-            raise TopicRefused(
+            raise TopicChanged(
                 f"{topic}/{partition} ends at offset {last:,}, but it was read up to {read:,}: the topic has lost its "
                 f"newest messages (an unclean change of leader, a restored broker), or is another one. What comes in "
                 f"below {read:,} would be skipped. {_ANEW}"
@@ -88,8 +88,8 @@ _ANEW = (
 )
 
 
-def _recreated(topic: str, why: str) -> TopicRefused:
-    return TopicRefused(
+def _recreated(topic: str, why: str) -> TopicChanged:
+    return TopicChanged(
         f"topic {topic} was deleted and created again: {why}. Its offsets begin anew, so going on at the old ones "
         f"would skip new messages. {_ANEW}"
     )

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from pipeline.brokers import Brokers, NoBroker, Quiet
 from pipeline.errors import MillraceError
 from pipeline.generate.report import PartitionReport, Report
 from pipeline.generate.sales import Messages
@@ -34,10 +34,9 @@ class Sender:
 
     def __init__(self, bootstrap: str, client: Mapping[str, str] | None = None, largest_message: int = 0) -> None:
         self._bootstrap = bootstrap
-        self._connection: dict[str, Any] = {"bootstrap.servers": bootstrap, **(client or {})}
+        self._client = dict(client or {})
         self._largest_message = max(1_000_000, largest_message + 100_000)
         settings = {
-            "log_level": 3,  # a broker that has just started makes librdkafka warn, and then it works
             "enable.idempotence": True,  # a retry must not put a message there twice: the report would be wrong
             "linger.ms": 5,
             "batch.size": 1 << 20,
@@ -49,7 +48,7 @@ class Sender:
             "message.max.bytes": self._largest_message,
             "message.timeout.ms": 60_000,
         }
-        self._producer = Producer({**settings, **self._connection})
+        self._producer = Producer({**settings, **Quiet(bootstrap, client).settings})
         self._partitions: dict[str, int] = {}
         self._turn: Counter[str] = Counter()
         self._on_delivery: dict[str, Callable[[Any, Any], None]] = {}
@@ -58,11 +57,11 @@ class Sender:
 
     def prepare(self, topics: Collection[str], partitions: int) -> None:
         """Create the topics that are missing, and learn how many partitions each has."""
-        admin = AdminClient(self._connection)
-        known = self._known_topics(admin)
+        brokers = Brokers(self._bootstrap, self._client, _ANSWER_WITHIN)
+        known = self._known_topics(brokers)
         config = {"max.message.bytes": str(self._largest_message)} if self._largest_message > 1_000_000 else {}
         missing = [NewTopic(topic, partitions, -1, config=config) for topic in topics if topic not in known]
-        for topic, created in (admin.create_topics(missing) if missing else {}).items():
+        for topic, created in (brokers.admin.create_topics(missing) if missing else {}).items():
             try:
                 created.result(_ANSWER_WITHIN)
             except KafkaException as error:
@@ -73,20 +72,17 @@ class Sender:
             if time.monotonic() > deadline:
                 listed = sorted(set(topics) - known.keys())
                 raise SendFailed(f"topics {listed}: created, but {self._bootstrap} does not list them.")
-            known = self._known_topics(admin)
+            known = self._known_topics(brokers)
         self._partitions = {topic: known[topic] for topic in topics}
         self.acknowledged = {topic: {} for topic in topics}
         self._on_delivery = {topic: self._counting(seen) for topic, seen in self.acknowledged.items()}
 
-    def _known_topics(self, admin: Any) -> dict[str, int]:
+    @staticmethod
+    def _known_topics(brokers: Brokers) -> dict[str, int]:
         try:
-            listed = admin.list_topics(timeout=_ANSWER_WITHIN).topics
-        except KafkaException as error:
-            raise SendFailed(
-                f"no Kafka broker answers at {self._bootstrap} within {_ANSWER_WITHIN:g} s ({error.args[0].str()}). "
-                "Start one (millrace up), or give the address of one."
-            ) from error
-        return {name: len(topic.partitions) for name, topic in listed.items()}
+            return {name: len(topic.partitions) for name, topic in brokers.topics().items()}
+        except NoBroker as error:
+            raise SendFailed(str(error)) from error
 
     def send(self, topic: str, messages: Messages) -> None:
         if messages.keys is not None:
