@@ -1,11 +1,9 @@
-"""The plan in words: where the sales come from, what they are joined with and how, where they go; and how else."""
+"""The plan in words: where the sales come from, what they are joined with and how, where they go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.forecast import forecasts, queue_wait
-from pipeline.master.port import Master
 from pipeline.plan import Plan
 from pipeline.settings_loader import Bytes
 
@@ -13,45 +11,6 @@ from pipeline.settings_loader import Bytes
 def explain(plan: Plan) -> str:
     """The plan alone: nothing is read."""
     return "\n".join(_lines(plan)) + "\n"
-
-
-def compare(plan: Plan, dimension: str, master: Master, rate: float) -> str:
-    """Every join on this dimension's table: reads the table's size, and what the unit costs say of it."""
-    return "\n".join(_table(plan, dimension, master, rate)) + "\n"
-
-
-def _table(plan: Plan, dimension: str, master: Master, rate: float) -> Iterator[str]:
-    size, settings = master.statistics(), plan.settings.dimensions[dimension]
-    measured = "measured by `millrace calibrate`" if dimension in plan.costs else "built in: see `millrace calibrate`"
-    yield f"{dimension}: {size.rows:,} rows of {size.row_bytes:.0f} bytes; {settings.memory} a worker"
-    yield f"  at {rate:,.0f} sales a second; unit costs {measured}"
-    heads = ("sales/s", 10), ("wait", 9), ("served in", 11), ("queries/s", 11), ("rows/s", 11), ("least", 10)
-    yield " " * 26 + "".join(head.rjust(width) for head, width in heads) + "for rate".rjust(10)
-    for line in forecasts(plan, dimension, master, rate):
-        mark, told = "*" if line.chosen else " ", _short(line.enough) if line.enough else "never"
-        if line.prediction is None:
-            yield f"{mark} {line.name:<24}{'needs more memory':>52}{_short(line.least):>10}{told:>10}"
-            continue
-        p = line.prediction
-        wait = queue_wait(p, rate, plan.settings.job.period)
-        waits = "grows" if wait is None else f"{wait:.2f} s"
-        yield (
-            f"{mark} {line.name:<24}{p.mu:>10,.0f}{waits:>9}{p.processing_time * 1e3:>8,.0f} ms{p.queries:>11,.0f}"
-            f"{p.rows:>11,.0f}{_short(line.least):>10}{told:>10}"
-        )
-        parts = ", ".join(f"{part} {_short(amount)}" for part, amount in p.split.items())
-        symbols = ", ".join(f"{name} = {value:,.4g}" for name, value in p.parameters.items())
-        yield f"      {parts}; {symbols}"
-        if p.remark:
-            yield f"      {p.remark}"
-
-
-def _short(amount: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if amount < 1_024:
-            return f"{amount:.3g} {unit}"
-        amount /= 1_024
-    return f"{amount:.3g} GiB"
 
 
 def _lines(plan: Plan) -> Iterator[str]:

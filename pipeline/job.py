@@ -14,12 +14,10 @@ from py4j.protocol import Py4JJavaError
 
 from pipeline import flow, source
 from pipeline.checkpoint import Checkpoint
-from pipeline.driver import continuity, ended
+from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.lineage import Lineage
 from pipeline.enrich import on_workers
 from pipeline.errors import MillraceError
-from pipeline.joins import JOINS
-from pipeline.master.mysql import MySqlMaster
 from pipeline.metrics import Metrics
 from pipeline.plan import Plan, resolve
 from pipeline.report import Report
@@ -29,7 +27,7 @@ from pipeline.topics import Topics, end_offsets
 from pipeline.warehouse import places
 from pipeline.warehouse.port import Warehouse
 from pipeline.warehouse.two_step import make_warehouse
-from pipeline.worker import make_join, work_of
+from pipeline.worker import work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,9 +77,8 @@ def run(settings: Settings) -> None:
 def _run(settings: Settings, stop: StopSignal) -> None:
     plan = resolve(settings)
     places.refuse_unusable(settings)
+    preflight.check(plan)
     topics = Topics(settings.kafka)
-    topics.check()
-    _check_dimensions(plan)
     with _metrics(settings) as metrics, _session(settings, stop) as spark:
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
@@ -117,20 +114,6 @@ def _session(settings: Settings, stop: StopSignal) -> Iterator[SparkSession]:
     finally:
         stop.starting = False
         spark.stop()
-
-
-def _check_dimensions(plan: Plan) -> None:
-    """Refuse before the first batch what would fail in it: a table that is not as its contract, a budget too small."""
-    for name, contract in plan.dimensions.items():
-        log.info("checking dimension %s: master table %s", name, contract.table)
-        master = MySqlMaster(plan.settings.master, contract)
-        try:
-            needs_index = JOINS[plan.settings.dimensions[name].algorithm].needs_index
-            for remark in master.verify(needs_index):
-                log.warning(remark)
-            make_join(plan, name, master)
-        finally:
-            master.close()
 
 
 class Stream:

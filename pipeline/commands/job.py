@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -30,21 +31,39 @@ def explain(
     config: Config = None,
     set_: Set = None,
 ) -> None:
-    """Print the resolved plan, and what every join would do on your tables. Changes nothing."""
+    """Print the plan, what every join would do on your tables, and whether `run` would start. Changes nothing.
+
+    Exit code 2 if `run` would refuse.
+    """
+    from pipeline import compare as comparing
     from pipeline import explain as explaining
-    from pipeline.master.mysql import MySqlMaster
+    from pipeline.demand import Demand
     from pipeline.plan import resolve
-    from pipeline.settings_loader import Seconds
 
     plan = resolve(chosen(config, set_))
-    print(explaining.explain(plan), end="")
-    at_once = replace(plan.settings.master, retry_for=Seconds(0))  # somebody is looking at the screen
-    for name, contract in plan.dimensions.items() if not offline else ():
-        master = MySqlMaster(at_once, contract)
-        try:
-            print(f"\n{explaining.compare(plan, name, master, rate)}", end="")
-        finally:
-            master.close()
+    print(explaining.explain(plan), end="", flush=True)
+    if offline:
+        print("verdict      none: with --offline neither Kafka nor the database is asked")
+        return
+    demand = Demand.of(plan, rate)
+    with _progress() as say:
+        looked = comparing.look(plan, demand, say)
+        for line in comparing.comparison(plan, looked, demand, say):
+            print(line, flush=True)
+    sys.exit(2 if looked.refusals else 0)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """What is being done, on stderr: in place on a terminal, else a line each."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal and sys.stdout.isatty():
+        with console.status("") as status:
+            yield lambda doing: status.update(doing)
+    else:
+        yield lambda doing: print(doing, file=sys.stderr, flush=True)
 
 
 @commands.command()

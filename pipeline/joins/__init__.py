@@ -32,6 +32,11 @@ JOINS: dict[str, type[Join]] = {
 }
 
 
+def needs_index(name: str, front_stage: bool = False) -> bool:
+    """Whether it needs a unique index on the natural key: a cache, too, keeps one row for a key."""
+    return front_stage or JOINS[name].needs_index
+
+
 def has_front_stage(name: str) -> bool:
     """Whether this join is a front stage with another behind it already."""
     return issubclass(JOINS[name], FrontStage)
@@ -62,7 +67,16 @@ def predict(name: str, memory: int, relation: Relation, options: Options, front_
         prediction = predict_before(JOINS[name], memory, relation, options)
     else:
         prediction = replace(JOINS[name].predict(memory, relation, options), algorithm=name)
-    return _offered_in_pieces(prediction, longest_offer(memory, relation.words), options.costs)
+    prediction = _offered_in_pieces(prediction, longest_offer(memory, relation.words), options.costs)
+    return _at_least_once(prediction, options)
+
+
+def _at_least_once(prediction: Prediction, options: Options) -> Prediction:
+    """However few its sales are, and if nothing is read for them: a window is offered and stepped once."""
+    window, mu = options.stream.batch, prediction.mu
+    idle = max(0.0, 1 - prediction.queries / mu * window) if mu else 0.0
+    slower = 1 + mu * idle * (options.costs.c_P + options.costs.loop) / window
+    return replace(prediction, mu=mu / slower, queries=prediction.queries / slower, rows=prediction.rows / slower)
 
 
 def _offered_in_pieces(prediction: Prediction, longest: int, costs: UnitCosts) -> Prediction:

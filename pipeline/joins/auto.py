@@ -84,7 +84,11 @@ class AutoJoin(FrontStage):
 
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        return cls._chosen(memory, relation, options)[1]
+        # What is chosen, and how the memory is split, does not follow from the sales that come in the end.
+        planned = options.as_planned
+        if cls._chosen(memory, relation, planned)[0] is PlainLookUps:
+            return PlainLookUps.predict(memory, relation, options)
+        return cost.predict(memory, cost.inner_memory(memory, *_given(relation, planned)), *_given(relation, options))
 
     @classmethod
     def least(cls, relation: Relation, options: Options) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -66,10 +66,16 @@ class Options:
     batch: int = 2_000  # most keys of one look-up
     costs: UnitCosts = field(default_factory=UnitCosts)
     stream: Stream = field(default_factory=Stream)  # what to expect of the sales
+    planned: Stream | None = None  # what the memory was split for, if other sales came in the end
     max_staleness: float = 300.0  # seconds: no row is served that was read longer ago
     absent_staleness: float = 10.0  # the same for the knowledge that there is no row
     connections: int = 2  # to the master
     clock: Clock = time.monotonic
+
+    @property
+    def as_planned(self) -> Options:
+        """What the memory is split by."""
+        return self if self.planned is None else replace(self, stream=self.planned, planned=None)
 
 
 USUAL = Options()

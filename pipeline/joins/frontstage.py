@@ -211,8 +211,8 @@ def split_before(behind: type[Join], master: Master, memory: int, options: Optio
 
 def predict_before(behind: type[Join], memory: int, R: Relation, options: Options, named: str = "") -> Prediction:
     """What the cost model says of a front stage with this join behind it."""
-    inner = to_split(_split_before(behind, memory, R, options))
-    model = partial(_predict_behind, behind, R, options)
+    inner = to_split(_split_before(behind, memory, R, options.as_planned))
+    model = partial(_predict_behind, behind, R, replace(options, planned=None))
     prediction = cost.predict(to_split(memory), inner, R, options.stream, options.costs, model)
     return replace(prediction, algorithm=named or prediction.algorithm)
 

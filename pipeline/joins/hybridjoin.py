@@ -70,7 +70,8 @@ class HybridJoin(Join):
 
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        return cost.predict(to_split(memory), relation, options.stream, options.costs, cls._has_resident_part)
+        resident = cls._has_resident_part
+        return cost.predict(to_split(memory), relation, options.stream, options.costs, resident, options.planned)
 
     @classmethod
     def least(cls, relation: Relation, options: Options) -> float:

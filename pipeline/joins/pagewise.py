@@ -52,7 +52,7 @@ class PagewiseJoin(Join):
     @classmethod
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
         model = cost.predict_ssij if cls.has_pending_phase else cost.predict_partitioned
-        return model(to_split(memory), relation, options.stream, options.costs, options.batch)
+        return model(to_split(memory), relation, options.stream, options.costs, options.batch, options.planned)
 
     @classmethod
     def least(cls, relation: Relation, options: Options) -> float:

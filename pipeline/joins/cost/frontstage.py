@@ -28,7 +28,7 @@ def predict(
     The join behind splits `inner` bytes of these; it is offered nothing, so the part for offers is there only once.
     """
     h_R = cached_rows(memory - inner, relation)
-    p_N = stream.over(relation).share(h_R) * (1 - stream.absent)
+    p_N = stream.hits(h_R, relation)
     fetch = behind(memory_for(inner), passed_on(h_R, relation, stream))
     # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came back.
     stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
@@ -54,7 +54,7 @@ def cached_rows(memory: float, relation: Relation) -> int:
 
 def passed_on(h_R: int, relation: Relation, stream: Stream) -> Stream:
     """What a cache of the most wanted rows leaves of the stream to the join behind."""
-    p_N = stream.over(relation).share(h_R) * (1 - stream.absent)
+    p_N = stream.hits(h_R, relation)
     return replace(stream, batch=max(1, round(stream.batch * (1 - p_N))), beyond=stream.beyond + h_R)
 
 

@@ -116,8 +116,9 @@ def load(parts: Split, relation: Relation, stream: Stream) -> Load:
     hit, q = q[0] * (1 - stream.absent), q[1:] * (1 - stream.absent) + stream.absent / pages(parts.d, relation)
     counts = counts[1:]
     sales = stream.batch * (1 - hit)  # that wait
+    again = parts.l * stream.batch / stream.life  # reads of pages of the resident part that grew too old
     if sales <= 0 or not (counts * q).sum() > 0:
-        return Load(stream.batch, stream.batch - max(0.0, sales), 0.0, 0.0)
+        return Load(stream.batch, stream.batch - max(0.0, sales), again, 0.0)
     q = q / (counts * q).sum()
     h = min(float(parts.h_S), sales)
     at_first, waiting = _drained(counts, q, h)
@@ -127,7 +128,7 @@ def load(parts: Split, relation: Relation, stream: Stream) -> Load:
         if reached < sales:
             T = _age(counts, q, h)
             beyond += (sales - reached) * float((counts * q / (1 + q * T)).sum())
-    reads = at_first + beyond
+    reads = at_first + beyond + again
     return Load(stream.batch, stream.batch - sales, reads, (at_first * waiting + beyond * h) / reads)
 
 
@@ -155,7 +156,12 @@ def predict(
         algorithm="x-hybridjoin" if resident else "hybridjoin",
         memory=int(memory),
         split=shares,
-        parameters={"w": window.w, "h_S": parts.h_S, "k": parts.d, **({"l": parts.l} if resident else {})},
+        parameters={
+            "w": min(window.w, window.sales),
+            "h_S": parts.h_S,
+            "k": parts.d,
+            **({"l": parts.l} if resident else {}),
+        },
         mu=mu,
         processing_time=window.waiting / mu * (1 - window.hits / max(1.0, window.sales)),
         queries=reads,

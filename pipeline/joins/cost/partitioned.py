@@ -133,22 +133,37 @@ def _seconds_a_sale(parts: Split, relation: Relation, stream: Stream, costs: Uni
 
 
 def predict_partitioned(
-    memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int = 2_000
+    memory: int,
+    relation: Relation,
+    stream: Stream,
+    costs: UnitCosts,
+    batch: int = 2_000,
+    planned: Stream | None = None,
 ) -> Prediction:
     """mu = h / c_loop of a window of h sales; the first level keeps the pages used last."""
-    return _predict("partitioned", memory, relation, stream, costs, batch)
+    return _predict(
+        "partitioned", split(memory, relation, batch, costs, planned or stream, False), memory, relation, stream, costs
+    )
 
 
-def predict_ssij(memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int = 2_000) -> Prediction:
+def predict_ssij(
+    memory: int,
+    relation: Relation,
+    stream: Stream,
+    costs: UnitCosts,
+    batch: int = 2_000,
+    planned: Stream | None = None,
+) -> Prediction:
     """mu = h / c_loop of a window of h sales; the cache keeps the most wanted pages."""
-    return _predict("ssij", memory, relation, stream, costs, batch)
+    return _predict(
+        "ssij", split(memory, relation, batch, costs, planned or stream, True), memory, relation, stream, costs
+    )
 
 
 def _predict(
-    algorithm: str, memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int
+    algorithm: str, parts: Split, memory: int, relation: Relation, stream: Stream, costs: UnitCosts
 ) -> Prediction:
     ssij = algorithm == "ssij"
-    parts = split(memory, relation, batch, costs, stream, ssij)
     zipf = stream.over(relation)
     window = max(1, stream.batch)
     played = play(zipf.of_pages(parts.k), parts.h_S, parts.pages_kept, window, by_utility=ssij)
@@ -156,8 +171,9 @@ def _predict(
     hits = played.hits * (1 - stream.absent) if parts.reads_pages else 0.0
     misses = window - hits
     h = max(1.0, min(float(parts.h_S), misses))
+    page_reads = played.reads + parts.pages_kept * window / stream.life  # of those kept, too, when they grew too old
     keys = misses * (min(1.0, zipf.distinct(h) / h) * (1 - stream.absent) + stream.absent)
-    queries, rows, seconds = _asking(parts, played.reads, keys, stream.absent, costs)
+    queries, rows, seconds = _asking(parts, page_reads, keys, stream.absent, costs)
     passing = queries * played.waiting * (costs.c_W + 1e-9)
     seconds += queries * costs.loop + passing
     if ssij:  # the pending phase is filled by offers of its own

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 T = TypeVar("T")
 
 _LEARN = 0.3  # weight of the newest measurement of a unit cost
+_TOGETHER = 16_384  # sales that are looked at before a row asked for by one of them can serve the others
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,15 @@ class Stream:
     batch: int = 125_000  # sales of one window: after each, nothing may be pending
     absent: float = 0.0  # share of sales without a master row
     beyond: float = 0.0  # so many of the most wanted rows are served before, by a front stage
+    life: float = math.inf  # so many sales come while a cached row is young enough; then it is asked for again
 
     def over(self, relation: Relation) -> Zipf:
         """How these sales are distributed over the rows of R."""
-        return Zipf(relation.R_t, self.e, self.beyond)
+        return Zipf(relation.R_t, self.e, self.beyond, self.life)
+
+    def hits(self, h_R: float, relation: Relation) -> float:
+        """The share of the sales that a cache of the h_R most wanted rows serves: its rows have not grown too old."""
+        return self.over(relation).share(h_R, self.life) * (1 - self.absent)
 
 
 @dataclass(frozen=True)
@@ -110,31 +117,35 @@ class Prediction:
 class Zipf:
     """The distribution of sales over the rows of R: the x-th most wanted row has a share of 1 / x**e.
 
-    Of the `beyond` most wanted rows no sale is left: a front stage has served them.
+    Of the `beyond` most wanted rows no sale is left: a front stage has served them. With a `life` those are left that
+    find their row there too old.
 
     >>> round(Zipf(2_000_000, 1.0).share(20_000), 2), Zipf(100, 0.0).share(10), Zipf(100, 0.0, beyond=50).share(60)
     (0.69, 0.1, 0.2)
     """
 
-    def __init__(self, rows: int, e: float, beyond: float = 0.0) -> None:
-        self.rows, self.e = max(1, rows), e
-        self.beyond = max(0.0, min(beyond, self.rows - 1))
+    def __init__(self, rows: int, e: float, beyond: float = 0.0, life: float = math.inf) -> None:
+        self.rows, self.e, self.life = max(1, rows), e, life
+        self.beyond = max(0.0, min(beyond, self.rows - 1 if math.isinf(life) else self.rows))
 
     @cached_property
     def _buckets(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Ranks in buckets of equal ratio: how many rows each has, and the share of one of them."""
-        edges = np.unique(np.geomspace(1, self.rows + 1, 2_000).astype(np.int64))
-        edges = np.unique(np.concatenate([[1], edges, [round(self.beyond) + 1], [self.rows + 1]]))
+        edges, border = _edges(self.rows), round(self.beyond) + 1
+        place = int(np.searchsorted(edges, border))
+        if place == len(edges) or edges[place] != border:
+            edges = np.insert(edges, place, border)
         counts = np.diff(edges).astype(np.float64)
         weights: npt.NDArray[np.float64] = ((edges[:-1] + edges[1:] - 1) / 2) ** -self.e
-        weights[edges[:-1] <= self.beyond] = 0.0
+        served = edges[:-1] <= self.beyond
+        weights[served] *= _too_old(weights[served] / (counts * weights).sum(), self.life)
         return counts, weights / (counts * weights).sum()
 
-    def share(self, most_wanted: float) -> float:
-        """p_N: the share of sales that want one of these most wanted rows."""
+    def share(self, most_wanted: float, life: float = math.inf) -> float:
+        """p_N: the share of sales that want one of these most wanted rows, and with a `life` find it young enough."""
         counts, p = self._buckets
         before = np.cumsum(counts) - counts
-        return float((np.clip(most_wanted - before, 0, counts) * p).sum())
+        return float((np.clip(most_wanted - before, 0, counts) * p * (1 - _too_old(p, life))).sum())
 
     def distinct(self, sales: float) -> float:
         """How many different rows so many sales want."""
@@ -151,6 +162,25 @@ class Zipf:
         shares = np.bincount(random.integers(0, pages, len(hot)), hot, minlength=pages).astype(np.float64)
         shares += rest / pages
         return shares
+
+
+@lru_cache(maxsize=16)
+def _edges(rows: int) -> npt.NDArray[np.int64]:
+    """Where ranks are divided into buckets of equal ratio: 1 first, behind the last one last."""
+    return np.unique(np.concatenate([[1], np.geomspace(1, rows + 1, 2_000).astype(np.int64), [rows + 1]]))
+
+
+def _too_old(p: npt.NDArray[np.float64], life: float) -> npt.NDArray[np.float64]:
+    """The share of the sales for rows wanted with share p that miss because the row kept is too old.
+
+    A row read now serves for `life` sales. It is read again with the first sales behind these that want it; whoever
+    comes together with the first of them has to wait as well.
+    """
+    if math.isinf(life):
+        return np.zeros_like(p)
+    wanted = -np.expm1(-_TOGETHER * p)
+    share: npt.NDArray[np.float64] = 1 / (1 + life / _TOGETHER * wanted)
+    return share
 
 
 def best(candidates: Iterable[T], value: Callable[[T], float]) -> T:

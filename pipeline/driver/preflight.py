@@ -1,0 +1,42 @@
+"""What must hold before the first batch. `run` refuses by it, `explain` tells it: there is no second opinion."""
+
+from __future__ import annotations
+
+import logging
+
+from pipeline import joins
+from pipeline.master.mysql import MySqlMaster
+from pipeline.plan import Plan
+from pipeline.topics import Topics
+from pipeline.worker import make_join
+
+log = logging.getLogger("millrace.job")
+
+
+def check(plan: Plan) -> None:
+    """All of it, at the start of a job."""
+    check_topics(plan)
+    for name, contract in plan.dimensions.items():
+        log.info("checking dimension %s: master table %s", name, contract.table)
+        master = MySqlMaster(plan.settings.master, contract)
+        try:
+            for remark in check_dimension(plan, name, master):
+                log.warning(remark)
+        finally:
+            master.close()
+
+
+def check_topics(plan: Plan) -> None:
+    """Refuse topics that are not there, and a broker that does not answer."""
+    Topics(plan.settings.kafka).check()
+
+
+def check_dimension(plan: Plan, name: str, master: MySqlMaster) -> list[str]:
+    """Refuse what would fail in the first batch: a table that is not as its contract, a budget too small.
+
+    Returns what is allowed but worth knowing.
+    """
+    settings = plan.settings.dimensions[name]
+    remarks = master.verify(joins.needs_index(settings.algorithm, settings.front_stage))
+    make_join(plan, name, master)
+    return remarks
