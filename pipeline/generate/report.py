@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.errors import BadSetting
 from pipeline.generate import malformed
 from pipeline.generate.draws import NONE, Draws
 from pipeline.generate.keys import DIMENSIONS, Rows
@@ -71,9 +72,15 @@ class Report:
 
     @classmethod
     def read(cls, path: Path | str) -> Report:
-        document = json.loads(Path(path).read_text("utf-8"))
-        topics = {name: _topic(counts) for name, counts in document.pop("topics").items()}
-        return cls(**document, topics=topics)
+        try:
+            document = json.loads(Path(path).read_text("utf-8"))
+            topics = {name: _topic(counts) for name, counts in document.pop("topics").items()}
+            return cls(**document, topics=topics)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            raise BadSetting(
+                f"{path} is no report of `millrace generate --report` ({reason}). Name the file that it wrote."
+            ) from error
 
 
 def _topic(document: dict[str, Any]) -> TopicReport:

@@ -14,7 +14,13 @@ generator's own counts).
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pyarrow as pa
+import pymysql
+from deltalake.exceptions import DeltaError
+from kafka.errors import KafkaError
 
 from pipeline.generate.report import Report
 from pipeline.plan import Plan
@@ -32,8 +38,17 @@ def reconcile(plan: Plan, sent: Report | None = None, seed: int = 0) -> Verdict:
     The job must have caught up: a message that has not been committed yet counts as lost. `seed` chooses the sample.
     """
     began = time.monotonic()
+    with _told_in_a_sentence(plan):
+        checks = _checks(plan, sent, seed)
+    return Verdict(tuple(checks), time.monotonic() - began)
+
+
+def _checks(plan: Plan, sent: Report | None, seed: int) -> list[Check]:
     settings = plan.settings
     facts, rejects = WarehouseTable(settings, plan.facts), WarehouseTable(settings, plan.rejects)
+    keys = [key for contract in plan.dimensions.values() for key in masters.keys_as_sent(contract)]
+    facts.require([*offsets.IDENTITY, *keys])
+    rejects.require(offsets.IDENTITY)
     found = offsets.collect(facts, rejects)
     with closing(Broker(settings.kafka)) as broker, closing(masters.connect(settings.master)) as database:
         extents = broker.extents(found.first)
@@ -43,4 +58,24 @@ def reconcile(plan: Plan, sent: Report | None = None, seed: int = 0) -> Verdict:
         checks += messages.check(plan, broker, extents, facts, rejects, seed)
     if sent is not None:
         checks += totals.check(sent, found, dimensions, facts)
-    return Verdict(tuple(checks), time.monotonic() - began)
+    return checks
+
+
+@contextmanager
+def _told_in_a_sentence(plan: Plan) -> Iterator[None]:
+    """What a server or a store refuses in the middle of it, with its own words and where to look."""
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        where = f"{plan.settings.master.host}:{plan.settings.master.port}/{plan.settings.master.database}"
+        raise NotReconcilable(
+            f"the master database {where} refused a query: {error}. The account needs SELECT on the tables that the "
+            "dimensions' contracts name."
+        ) from error
+    except KafkaError as error:
+        raise NotReconcilable(f"Kafka at {plan.settings.kafka.bootstrap} did not answer: {error}.") from error
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        raise NotReconcilable(
+            f"the tables below {plan.settings.warehouse.path} cannot be read: {error}. See warehouse.path and "
+            "warehouse.storage_options."
+        ) from error

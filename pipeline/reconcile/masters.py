@@ -48,7 +48,11 @@ class _Tally:
 
 def connect(master: MasterData) -> Any:
     """A session of our own, in UTC. TLS is used where the server offers it; the CA is checked if one is set."""
-    password = Path(master.password_file).read_text("utf-8").rstrip("\r\n") if master.password_file else master.password
+    try:
+        file = master.password_file
+        password = Path(file).read_text("utf-8").rstrip("\r\n") if file else master.password
+    except OSError as error:
+        raise NotReconcilable(f"master.password_file = {file} cannot be read: {error.strerror}.") from error
     try:
         return pymysql.connect(
             host=master.host,
@@ -68,9 +72,14 @@ def connect(master: MasterData) -> Any:
         ) from error
 
 
+def keys_as_sent(contract: DimensionContract) -> list[str]:
+    """The natural key's columns, by where they come from."""
+    return [f"sale.{key.field}" for key in contract.natural_key]
+
+
 def check(facts: WarehouseTable, contract: DimensionContract, connection: Any) -> DimensionFound:
     """Compare all facts with the master table of one dimension."""
-    keys = [f"sale.{key.field}" for key in contract.natural_key]
+    keys = keys_as_sent(contract)
     carried = [field for field in contract.columns if facts.has(f"{contract.name}.{field.name}")]
     expected = _Expected(contract, carried, connection)
     distinct = facts.distinct([*keys, *(f"{contract.name}.{field.name}" for field in carried)])
@@ -82,6 +91,8 @@ def check(facts: WarehouseTable, contract: DimensionContract, connection: Any) -
     among = f"{tally.facts:,} ({tally.rows:,} distinct, {tally.unmatched:,} unmatched, {tally.nulls:,} null)"
     if tally.earlier:
         among += f", {tally.earlier:,} with an earlier version"
+    if not carried:
+        among += ", which carry no column of it: there is nothing to compare"
     look = f"Compare {columns} in {facts.uri} with SELECT … FROM {contract.table}; was the master changed meanwhile?"
     name = f"{contract.name}: facts that differ from SQL"
     return DimensionFound(Check.none(name, tally.first, among, look, tally.wrong), tally.nulls, tally.unmatched)

@@ -15,7 +15,8 @@ from pipeline.reconcile.verdict import SHOWN, Check
 
 Offsets = npt.NDArray[np.int64]
 
-_IDENTITY = ("message.topic", "message.partition", "message.offset")
+IDENTITY = ("message.topic", "message.partition", "message.offset")
+_MANY = "Where a natural key comes twice in a master table, meshjoin and r-meshjoin write a fact for each of its rows."
 _ASKED = 1_000  # offsets that are looked for in Kafka one by one, where the warehouse has none
 
 
@@ -49,7 +50,7 @@ def collect(facts: WarehouseTable, rejects: WarehouseTable) -> Found:
     parts: dict[Place, list[Offsets]] = {}
     rows = [0, 0]
     for number, table in enumerate((facts, rejects)):
-        for batch in table.batches(_IDENTITY):
+        for batch in table.batches(IDENTITY):
             rows[number] += batch.num_rows
             for place, offsets in _by_place(batch):
                 parts.setdefault(place, []).append(offsets)
@@ -81,7 +82,9 @@ def check(extents: Mapping[Place, Extent], found: Found, broker: Broker, uri: st
     return [
         Check("messages in Kafka = facts + rejects", f"{expected:,}", sum_, expected == total, "See the next checks."),
         Check.none("messages lost", lost.first, f"{expected:,}", behind, lost.count),
-        Check.none("messages twice", twice.first, f"{total:,}", f"{rows} and compare their `batch`.", twice.count),
+        Check.none(
+            "messages twice", twice.first, f"{total:,}", f"{rows} and compare their `batch`. {_MANY}", twice.count
+        ),
         Check.none("rows without a message", invented.first, f"{total:,}", from_where, invented.count),
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -40,12 +40,24 @@ class WarehouseTable:
 
     def name(self, source: str) -> str:
         """The column's name in the table."""
-        if source not in self._names:
-            raise NotReconcilable(
-                f"table {self.contract.name} has no column from {source!r}, without which nothing can be proved. "
-                f"Add one to its contract."
-            )
         return self._names[source]
+
+    def require(self, sources: Iterable[str]) -> None:
+        """Refuse a table that lacks what the proof goes by: in its contract, or on disk, where it may be older."""
+        if missing := [source for source in dict.fromkeys(sources) if not self.has(source)]:
+            columns = ", ".join(map(repr, missing))
+            raise NotReconcilable(
+                f"table {self.contract.name} has no column from {columns}. A proof needs of the facts the topic, "
+                f"partition and offset of each message and the natural keys as sent, of the rejects the first three; "
+                f"their names are free. Add to the table's contract: [[column]], name = …, type = …, "
+                f'from = "{missing[0]}". Rows written before have null there, so begin with a new table.'
+            )
+        names = set(self._dataset.schema.names)
+        if absent := [column.name for column in self.contract.columns if column.name not in names]:
+            raise NotReconcilable(
+                f"the table at {self.uri} has no column {', '.join(absent)}, which the contract {self.contract.name} "
+                f"names. Run the job once: it adds them. Or set contracts.folder to the contracts it ran with."
+            )
 
     def batches(self, sources: Sequence[str], where: Any = None) -> Iterator[pa.RecordBatch]:
         """The columns from these sources, batch by batch."""

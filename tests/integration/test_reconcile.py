@@ -5,9 +5,10 @@ The tables are made here from what Kafka and the database hold, without the job,
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from pipeline import facts as fact_columns
 from pipeline import settings
+from pipeline.contracts import Column, TableContract
+from pipeline.errors import BadSetting
 from pipeline.generate.keys import Sizes
 from pipeline.generate.report import Report
 from pipeline.generate.run import generate
@@ -443,6 +446,78 @@ def test_a_composite_key_is_compared_column_by_column(stack, world: World, tmp_p
     assert [check.name for check in listed.verdict(confuse, sent=False).failed] == [
         "listing: facts that differ from SQL"
     ]
+
+
+def own_tables(world: World, drop: set[str], rejects_drop: set[str] = frozenset()) -> World:
+    """The same rows in tables whose columns have other names, without those from some sources."""
+
+    def renamed(contract: TableContract, gone: set[str]) -> TableContract:
+        columns = [replace(c, name=f"own_{c.name}") for c in contract.columns if c.source not in gone]
+        return TableContract(f"own_{contract.name}", tuple(columns), ())
+
+    def rows_of(contract: TableContract, rows: Rows) -> Rows:
+        return [{c.name: row[c.name.removeprefix("own_")] for c in contract.columns} for row in rows]
+
+    facts, rejects = renamed(world.plan.facts, drop), renamed(world.plan.rejects, rejects_drop)
+    plan = replace(world.plan, facts=facts, rejects=rejects)
+    return World(plan, world.sent, rows_of(facts, world.facts), rows_of(rejects, world.rejects), world.folder)
+
+
+_ATTRIBUTES = {
+    f"{d}.{c}" for d in ("product", "customer") for c in ("updated_at", "category", "brand", "segment", "country")
+}
+_STORE = {"store.surrogate_key", "store.updated_at", "store.region"}
+
+
+def test_own_facts_may_rename_columns_and_leave_out_all_but_what_the_proof_goes_by(world: World) -> None:
+    spared = {"sale.sale_id", "sale.unit_price", "message.timestamp", "message.date", "job.application", "job.batch"}
+    own = own_tables(world, _ATTRIBUTES | _STORE | spared, {"message.value", "reject.detail", "job.batch"})
+    verdict = own.verdict()
+    assert verdict.ok, str(verdict)
+    assert "carry no column of it" in str(verdict)  # of the stores
+
+    def confuse(world: World) -> None:
+        next(row for row in world.facts if row["own_product_key"] != -1)["own_product_key"] += 1
+
+    assert [check.name for check in own.verdict(confuse).failed] == ["product: facts that differ from SQL"]
+
+
+@pytest.mark.parametrize("gone", ["sale.product_code", "sale.customer_number", "message.offset", "message.topic"])
+def test_facts_without_what_the_proof_goes_by_are_refused_with_all_that_lacks(gone: str, world: World) -> None:
+    own = own_tables(world, {gone, "sale.store_code"})
+    with pytest.raises(NotReconcilable, match=re.escape(gone)) as refused:
+        own.verdict()
+    assert "sale.store_code" in str(refused.value)
+    assert "natural keys as sent" in str(refused.value)
+
+
+def test_rejects_without_their_offsets_are_refused(world: World) -> None:
+    with pytest.raises(NotReconcilable, match=r"own_sales_rejects has no column from 'message.offset'"):
+        own_tables(world, set(), {"message.offset"}).verdict()
+
+
+def test_a_table_on_disk_that_is_older_than_its_contract_is_refused(world: World) -> None:
+    world.verdict()
+    later = Column("coupon", pa.string(), "sale.currency", "")
+    contract = replace(world.plan.facts, columns=(*world.plan.facts.columns, later))
+    with pytest.raises(NotReconcilable, match=r"has no column coupon.*Run the job once"):
+        reconcile(replace(world.plan, facts=contract))
+
+
+def test_what_the_database_refuses_is_a_sentence(world: World) -> None:
+    world.verdict()
+    elsewhere = replace(world.plan.dimensions["store"], table="no_such_table")
+    plan = replace(world.plan, dimensions={**world.plan.dimensions, "store": elsewhere})
+    with pytest.raises(NotReconcilable, match=r"refused a query: .*no_such_table.*SELECT"):
+        reconcile(plan)
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", "{}", '{"topics": {"sales": 3}}'])
+def test_a_file_that_is_no_report_is_refused(text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "sent.json").write_text(text)
+    with pytest.raises(BadSetting, match="no report of"):
+        Report.read(tmp_path / "sent.json")
 
 
 def test_without_tables_the_error_says_where_they_were_looked_for(world: World, tmp_path: Path) -> None:
