@@ -20,15 +20,15 @@ Say = Callable[[str], None]
 _WIDTH = 110
 _GUESS = "a guess: two cores, the shipped contracts"
 _HEADS = (
-    ("service rate", 14), ("the job", 10), ("queue wait", 12), ("served in", 11), ("queries/s", 11), ("rows/s", 10),
+    ("service rate", 14), ("the job", 10), ("queue wait", 12), ("processing", 12), ("queries/s", 11), ("rows/s", 10),
     ("needs", 10), ("for the rate", 14),
 )  # fmt: skip
 _LEGEND = """\
 How to read the tables (* is what the settings name; what is not measured is a guess):
   service rate   sales a second that the join serves in one worker while it works, in windows of this rate
-  the job        the most sales a second of the whole job with this join, the others as they are set
+  the job        the most throughput: sales a second of the whole job with this join, the others as they are set
   queue wait     mean time from Kafka until the join admits a sale; "grows": more sales come than the job can serve
-  served in      mean time from then until it is served
+  processing     mean processing time: from then until the sale is served
   queries/s, rows/s   what MySQL is asked and returns in a second at this rate; rows expire by max_staleness
   needs          the least memory the join works with
   for the rate   the least memory with which the job keeps up with the rate; "never": other steps take too long

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +49,7 @@ class SaleFlow:
     batch: int
 
     def run(self, messages: Iterable[pa.RecordBatch]) -> Report:
-        report = Report(worker=os.getpid(), at=time.time())
+        report = Report(workers=[f"{socket.gethostname()}:{os.getpid()}"], at=time.time())
         for dimension in self.dimensions:
             dimension.begin_batch()
         try:

@@ -3,22 +3,7 @@
 Counters move only in `Metrics.published`, after the commit, so a task that was tried twice counts once, and a scrape
 sees a batch whole or not at all.
 
-For those who come from Flink, its seven look-up cache metrics, each by `dimension`:
-
-    hitCount         millrace_cache_hits_total
-    missCount        millrace_cache_misses_total
-    loadCount        millrace_cache_loads_total            one load is one request to the master
-    numLoadFailures  millrace_cache_load_failures_total    attempts, retried or not
-    latestLoadTime   millrace_cache_load_seconds           mean of the last batch's requests
-    numCachedRecord  millrace_cache_rows
-    numCachedBytes   millrace_cache_bytes
-
-Over any period, by dimension and algorithm:
-
-    service rate      rate(millrace_served_sales_total) / rate(millrace_join_seconds_total)
-    unmatched share   rate(millrace_served_sales_total{outcome="unmatched"}) / rate(millrace_served_sales_total)
-
-Both as recording rules, and what is watched, in deploy/prometheus/rules.
+The page of all of them, Flink's names beside ours, is deploy/docs/metrics.md, written from `metrics_families.py`.
 """
 
 from __future__ import annotations
@@ -29,12 +14,13 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from pipeline import __version__
 from pipeline.histogram import Histogram
-from pipeline.metrics_families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS, Labels
+from pipeline.metrics_families import COUNTERS, GAUGES, HISTOGRAMS, Labels
+from pipeline.metrics_moments import Moment, Past
 from pipeline.metrics_server import MetricsServer
 from pipeline.parse import reasons
 from pipeline.report import DimensionReport, Report
@@ -62,6 +48,8 @@ class Metrics(Collector):
             self._add("millrace_batches_total", (outcome,), 0)
         for reason in _REASONS:
             self._add("millrace_rejects_total", (reason,), 0)
+        self._past = Past()
+        self._past.note(self._moment())
 
     def published(self, report: Report, committed_at: float, batch: int) -> None:
         """Count one committed batch."""
@@ -79,10 +67,13 @@ class Metrics(Collector):
             self._observe("millrace_freshness_seconds", (), report.age.shifted(committed_at - report.at))
             self._add("millrace_batches_total", ("committed",), 1)
             self._set("millrace_last_batch_sales", (), report.sales)
+            if report.workers:  # an empty batch has none
+                self._set("millrace_workers", (), len(report.workers))
             self._set("millrace_last_commit_timestamp_seconds", (), committed_at)
             peak = self._values["millrace_worker_peak_bytes"].get((), 0)
             self._set("millrace_worker_peak_bytes", (), max(peak, report.peak_bytes))
             self._set("millrace_last_batch_id", (), batch)
+            self._past.note(self._moment())
 
     def batch_failed(self, reason: str) -> None:
         """Count a batch that will be tried again, or that ended the job. `reason` must be one of few words."""
@@ -104,13 +95,19 @@ class Metrics(Collector):
 
     def ready(self) -> None:
         """Kafka and the master have both answered."""
-        self._is_ready = True
-        self._set("millrace_ready", (), 1)
+        with self._lock:
+            self._is_ready = True
+            self._set("millrace_ready", (), 1)
+            self._past.begin_anew(self._moment())
 
     def serve(self, host: str, port: int) -> int:
         """Serve /metrics, /live and /ready from a thread; returns the port, which 0 leaves to the system."""
-        self._server = MetricsServer(host, port, self.registry, lambda: self._is_ready)
+        self._server = MetricsServer(host, port, self.registry, lambda: self._is_ready, self._minute_ago)
         return self._server.port
+
+    def _minute_ago(self) -> tuple[Moment, float]:
+        with self._lock:
+            return self._past.minute_ago()
 
     def close(self) -> None:
         if self._server is not None:
@@ -119,20 +116,15 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            values = {name: dict(series) for name, series in self._values.items()}
-            # Published histograms are replaced, never changed, so that a shallow copy is a snapshot.
-            histograms = {name: dict(series) for name, series in self._histograms.items()}
-        for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
-            for name, family in families.items():
-                metric = kind(name, family.meaning, labels=family.labels)
-                for labels, value in sorted(values[name].items()):
-                    metric.add_metric(labels, value)
-                yield metric
-        for name, family in HISTOGRAMS.items():
-            exposed = HistogramMetricFamily(name, family.meaning, labels=family.labels)
-            for labels, histogram in sorted(histograms[name].items()):
-                exposed.add_metric(labels, _buckets(histogram), histogram.total)
-            yield exposed
+            now = self._moment()
+        return now.collect()
+
+    def _moment(self) -> Moment:
+        # Published histograms are replaced, never changed, so that a shallow copy is a snapshot.
+        return Moment(
+            {name: dict(series) for name, series in self._values.items()},
+            {name: dict(series) for name, series in self._histograms.items()},
+        )
 
     def _count_join(self, name: str, report: DimensionReport) -> None:
         join, counts = (name, report.algorithm), report.counts
@@ -143,7 +135,7 @@ class Metrics(Collector):
             self._add("millrace_served_sales_total", (*join, outcome), sales)
         self._add("millrace_join_seconds_total", join, report.seconds)
         observed = report.served / report.seconds if report.seconds > 0 else 0.0
-        self._set_rate("millrace_service_sales_per_second", join, observed)
+        self._set_rate("millrace_service_rate", join, observed)
         self._set_rate("millrace_predicted_service_rate", join, report.predicted_rate)
         self._add("millrace_cache_hits_total", (name,), counts.get("hits", 0))
         self._add("millrace_cache_misses_total", (name,), counts.get("misses", 0))
@@ -193,8 +185,3 @@ class Metrics(Collector):
         merged += self._histograms[name].get(labels, merged)
         merged += histogram
         self._histograms[name][labels] = merged
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    within = zip(BUCKETS.tolist(), histogram.cumulative(BUCKETS).tolist(), strict=True)
-    return [*((str(bound), count) for bound, count in within), ("+Inf", histogram.count)]

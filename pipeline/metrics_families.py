@@ -36,12 +36,12 @@ COUNTERS = {
     "millrace_master_bytes_total": Family(("dimension", "kind"), "Bytes the master returned, in Arrow."),
     "millrace_master_seconds_total": Family(("dimension", "kind"), "Worker seconds waiting for the master."),
     "millrace_master_failures_total": Family(("dimension", "kind"), "Attempts that failed, retried or not."),
-    "millrace_phase_seconds_total": Family(("phase",), "Seconds by phase: the workers' read, parse, enrich, write; …"),
+    "millrace_phase_seconds_total": Family(("phase",), "Seconds of workers in read, parse, enrich, write; in commit."),
     "millrace_batches_total": Family(("outcome",), "Micro-batches: committed or failed."),
     "millrace_batch_failures_total": Family(("reason",), "Failed micro-batches by what failed."),
 }
 GAUGES = {
-    "millrace_service_sales_per_second": Family(JOIN, "Last batch: sales served per worker second of join time."),
+    "millrace_service_rate": Family(JOIN, "Last batch: sales served per worker second of join time."),
     "millrace_predicted_service_rate": Family(JOIN, "Last batch: the service rate the cost model says."),
     "millrace_cache_load_seconds": Family(("dimension",), "Last batch: mean duration of a request to the master."),
     "millrace_cache_rows": Family(("dimension",), "Master rows and absences in memory, in the last batch's workers."),
@@ -52,6 +52,7 @@ GAUGES = {
     "millrace_last_batch_sales": Family((), "Sales in the last committed batch."),
     "millrace_last_batch_id": Family((), "Number of the last committed batch."),
     "millrace_last_commit_timestamp_seconds": Family((), "Unix time of the last commit."),
+    "millrace_workers": Family((), "Python workers that took part in the last batch."),
     "millrace_worker_peak_bytes": Family((), "Largest resident set any worker has had so far."),
     "millrace_ready": Family((), "1 once Kafka and the master have both answered."),
     "millrace_build_info": Family(("version", "python", "pyarrow"), "Always 1; what is running."),

@@ -1,18 +1,20 @@
-"""Answers scrapes at /metrics and probes at /live and /ready."""
+"""Answers scrapes at /metrics (/metrics/minute-ago: as they were) and probes at /live and /ready."""
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from pipeline.errors import BadSetting
 
+SECONDS_AGO = "Millrace-Seconds-Ago"
 _LISTEN = 0.05  # seconds between looks whether to end
 
 
@@ -23,9 +25,17 @@ class MetricsServer(ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        registry: CollectorRegistry,
+        is_ready: Callable[[], bool],
+        minute_ago: Callable[[], tuple[Collector, float]],
+    ) -> None:
         self.registry = registry
         self.is_ready = is_ready
+        self.minute_ago = minute_ago
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler)
@@ -52,6 +62,10 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/metrics":
             encode, content_type = choose_encoder(self.headers.get("Accept", ""))
             self._answer(200, content_type, encode(self.server.registry))
+        elif path == "/metrics/minute-ago":
+            then, seconds = self.server.minute_ago()
+            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            self._answer(200, content_type, encode(_registry_of(then)), {SECONDS_AGO: f"{seconds:.3f}"})
         elif path == "/live":
             self._answer(200, "text/plain", b"alive\n")
         elif path == "/ready":
@@ -59,10 +73,12 @@ class _Handler(BaseHTTPRequestHandler):
             sentence = b"ready\n" if ready else b"not ready: Kafka and the master have not both answered yet\n"
             self._answer(200 if ready else 503, "text/plain", sentence)
         else:
-            self._answer(404, "text/plain", b"there is /metrics, /live and /ready\n")
+            self._answer(404, "text/plain", b"there is /metrics, /metrics/minute-ago, /live and /ready\n")
 
-    def _answer(self, status: int, content_type: str, body: bytes) -> None:
+    def _answer(self, status: int, content_type: str, body: bytes, more: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
+        for name, value in (more or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -70,3 +86,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Scrapes are not news."""
+
+
+def _registry_of(collector: Collector) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return registry

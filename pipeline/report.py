@@ -77,7 +77,7 @@ class Report(msgspec.Struct):
     at: float = 0.0  # Unix time at which ages were taken: when the task began
     phases: dict[str, float] = {}  # seconds of work by phase: read, parse, enrich, write
     peak_bytes: int = 0  # the worker's largest resident set so far
-    worker: int = 0  # its process id
+    workers: list[str] = []  # host and process of each worker that took part
 
     def __iadd__(self, other: Report) -> Report:
         self.facts += other.facts
@@ -99,6 +99,7 @@ class Report(msgspec.Struct):
         self.age += other.age.shifted(later - other.at)
         self.at = later
         self.peak_bytes = max(self.peak_bytes, other.peak_bytes)
+        self.workers = sorted({*self.workers, *other.workers})
         return self
 
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.errors import MillraceError
+from pipeline.metrics_server import SECONDS_AGO
 
 _TIMEOUT = 5.0  # seconds
+_LEAST_TIME = 1.0  # seconds between two looks that a rate can be told from
 Labels = frozenset[tuple[str, str]]
 
 
@@ -27,14 +29,15 @@ class Scrape:
 
     at: float  # Unix time
     samples: dict[str, dict[Labels, float]]
+    ago: float = 0.0  # seconds: it tells of a time so long before it was asked
 
     @classmethod
-    def parse(cls, text: str, at: float) -> Scrape:
+    def parse(cls, text: str, at: float, ago: float = 0.0) -> Scrape:
         samples: dict[str, dict[Labels, float]] = defaultdict(dict)
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 samples[sample.name][frozenset(sample.labels.items())] = sample.value
-        return cls(at, dict(samples))
+        return cls(at, dict(samples), ago)
 
     def of(self, name: str, **labels: str) -> dict[Labels, float]:
         """The samples of a name that have these labels, others being free."""
@@ -85,7 +88,7 @@ class JoinSnapshot:
     hits: float | None  # share
     unmatched: float | None  # share
     used_bytes: float
-    limit_bytes: float
+    limit_bytes: float  # of all workers together
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ class Snapshot:
     committed_ago: float | None = None
     batches: float = 0  # committed
     failed_batches: float = 0
+    workers: int = 0  # of the last batch; 0: not told
     rates: tuple[float, ...] = ()  # of earlier snapshots, oldest first
 
 
@@ -118,17 +122,30 @@ def metrics_url(endpoint: str) -> str:
     return url if path else f"{url.rstrip('/')}/metrics"
 
 
+def minute_ago(url: str) -> Scrape | None:
+    """What the job's metrics said a minute ago, or when it began; None where the endpoint does not know."""
+    try:
+        then = scrape(f"{url}/minute-ago")
+    except NoAnswer:
+        return None
+    return then if then.ago >= _LEAST_TIME else None
+
+
 def scrape(url: str) -> Scrape:
     # A job is near: a proxy set for the internet would only be in the way.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=_TIMEOUT) as answer:
-            seen = Scrape.parse(answer.read().decode("utf-8"), time.time())
+            ago = float(answer.headers.get(SECONDS_AGO, 0))
+            seen = Scrape.parse(answer.read().decode("utf-8"), time.time() - ago, ago)
     except urllib.error.HTTPError as error:
         raise NoAnswer(f"{url} answers with {error.code} {error.reason}: no job's metrics are there.") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise NoAnswer(f"nothing answers there yet ({getattr(reason, 'strerror', None) or reason})") from error
+        raise NoAnswer(
+            f"no job answers at {url} ({getattr(reason, 'strerror', None) or reason}). Start one with `millrace run`, "
+            "or name the address that its log gives after `metrics on`: --endpoint or metrics.host and metrics.port."
+        ) from error
     except ValueError as error:
         raise NoAnswer(f"{url} answers, but not with metrics ({error}).") from error
     if not seen.of("millrace_build_info"):
@@ -153,6 +170,7 @@ def compare(earlier: Scrape | None, now: Scrape) -> Snapshot:
         committed_ago=max(0.0, now.at - committed_at) if committed_at else None,
         batches=now.total("millrace_batches_total", outcome="committed"),
         failed_batches=now.total("millrace_batches_total", outcome="failed"),
+        workers=round(now.total("millrace_workers")),
     )
 
 

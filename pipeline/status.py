@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pipeline.scrape import JoinSnapshot, Snapshot, compare, scrape
+from pipeline.scrape import JoinSnapshot, Snapshot, compare, minute_ago, scrape
 
 Pair = tuple[float | None, float | None]
 
 
-def look(url: str, over: float) -> Snapshot:
-    """What the job does now, by two looks `over` seconds apart; without them rates are unknown, shares since the start.
+def look(url: str, over: float | None = None) -> Snapshot:
+    """What the job does now, at once: compared with what it did a minute ago, which it keeps itself.
 
-    Raises `NoAnswer` where no job is.
+    With `over`, compared with what it did so many seconds ago, which takes these seconds. With 0 rates are unknown,
+    and shares are those since the start. Raises `NoAnswer` where no job is.
     """
+    if over is None:
+        now = scrape(url)
+        return compare(minute_ago(url), now)
     if over <= 0:
         return compare(None, scrape(url))
     earlier = scrape(url)
@@ -34,6 +38,7 @@ def as_data(seen: Snapshot, url: str) -> dict[str, Any]:
         "sales_total": round(seen.sales),
         "rejects_total": round(seen.rejects),
         "rejects_share": seen.rejects_share,
+        "workers": seen.workers,
         "batches_total": round(seen.batches),
         "failed_batches_total": round(seen.failed_batches),
         "joins": [_join(join) for join in seen.joins],

@@ -94,15 +94,16 @@ def calibrate(config: Config = None, set_: Set = None) -> None:
 @commands.command()
 def top(
     endpoint: Annotated[str, typer.Option(help="The job's metrics endpoint.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="For a job that is not there yet, or comes back.")] = False,
     config: Config = None,
     set_: Set = None,
 ) -> None:
-    """The live panel of a running job, from its metrics endpoint."""
+    """The live panel of a running job, from its metrics endpoint. Ends when there is no job (any more): exit code 2."""
     from pipeline.panel import Panel
 
     metrics = chosen(config, set_).metrics
     try:
-        Panel(endpoint or f"http://{metrics.host}:{metrics.port}").run(until=lambda: False)
+        Panel(endpoint or f"http://{metrics.host}:{metrics.port}").run(until=lambda: False, wait=wait)
     except KeyboardInterrupt:
         return
 
@@ -111,7 +112,10 @@ def top(
 def status(
     endpoint: Annotated[str, typer.Option(help="The job's metrics endpoint.")] = "",
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    over: Annotated[float, typer.Option(min=0, help="Seconds between the two looks that rates come from.")] = 2.0,
+    over: Annotated[
+        float | None,
+        typer.Option(min=0, help="Look twice, so many seconds apart. Without it: the job's own last minute, at once."),
+    ] = None,
     config: Config = None,
     set_: Set = None,
 ) -> None:

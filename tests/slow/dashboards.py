@@ -20,7 +20,7 @@ from matplotlib.dates import DateFormatter
 from matplotlib.ticker import FuncFormatter
 from PIL import Image
 
-from pipeline.panel import duration, size
+from pipeline.figures import duration, size
 
 Curve = tuple[str, list[float], list[float]]  # legend, Unix times, values
 Ask = Callable[[str], list[dict]]  # a range query's result

@@ -16,7 +16,9 @@ from pipeline.errors import BadSetting
 from pipeline.histogram import Histogram
 from pipeline.metrics import Metrics
 from pipeline.metrics_families import BUCKETS
+from pipeline.metrics_moments import Moment, Past
 from pipeline.report import DimensionReport, Report
+from tests.fakes import FakeClock
 
 COMMITTED_AT = 1_800_000_000.0
 
@@ -48,6 +50,7 @@ def a_report(sales: int = 100, age: float = 2.0) -> Report:
         age=Histogram.of(np.full(sales + 4, age)),
         at=COMMITTED_AT - 0.5,
         phases={"parse": 0.1, "write": 0.2},
+        workers=["here:1", "there:1"],
         peak_bytes=300 << 20,
     )
 
@@ -103,7 +106,7 @@ def test_a_gauge_shows_the_last_batch(metrics: Metrics) -> None:
     assert found["millrace_last_batch_id",] == 8
     assert found["millrace_last_batch_sales",] == 50
     assert found["millrace_last_commit_timestamp_seconds",] == COMMITTED_AT + 60
-    assert found["millrace_service_sales_per_second", "front stage + inlj", "product"] == 400
+    assert found["millrace_service_rate", "front stage + inlj", "product"] == 400
     assert found["millrace_predicted_service_rate", "front stage + inlj", "product"] == 500
     assert found["millrace_cache_bytes", "product"] == 2_000
     assert found["millrace_cache_load_seconds", "product"] == 0.25
@@ -111,6 +114,34 @@ def test_a_gauge_shows_the_last_batch(metrics: Metrics) -> None:
     assert ("millrace_budget_used_bytes", "product", "sales") not in found
     assert found["millrace_budget_limit_bytes", "product"] == 4_000
     assert found["millrace_worker_peak_bytes",] == 300 << 20  # a peak does not sink
+    assert found["millrace_workers",] == 2
+
+
+def a_past(clock: FakeClock) -> Past:
+    past = Past(clock)
+    past.note(Moment({"begun": {(): clock.now}}, {}))
+    return past
+
+
+def test_a_minute_ago_is_the_latest_moment_that_is_a_minute_old() -> None:
+    clock = FakeClock()
+    past = a_past(clock)
+    for _ in range(600):
+        clock.advance(0.25)
+        past.note(Moment({"begun": {(): clock.now}}, {}))
+    moment, ago = past.minute_ago()
+    assert clock.now - moment.values["begun"][()] == ago
+    assert 60 <= ago <= 62
+    assert len(past._moments) <= 32  # however often it is told
+
+
+def test_a_younger_job_is_compared_with_its_beginning_and_an_idle_one_with_a_minute_ago() -> None:
+    clock = FakeClock()
+    past = a_past(clock)
+    clock.advance(7)
+    assert past.minute_ago()[1] == 7
+    clock.advance(3_600)  # nothing happened in this hour: it was so a minute ago as well
+    assert past.minute_ago()[1] <= 62
 
 
 def test_a_join_without_a_prediction_publishes_none(metrics: Metrics) -> None:
@@ -127,7 +158,7 @@ def test_rates_of_an_algorithm_that_is_not_used_any_more_are_gone_and_its_counte
     other.dimensions["product"].algorithm = "meshjoin"
     metrics.published(other, COMMITTED_AT + 1, 8)
     found = samples(metrics)
-    for rate in ("millrace_service_sales_per_second", "millrace_predicted_service_rate"):
+    for rate in ("millrace_service_rate", "millrace_predicted_service_rate"):
         assert [labels for labels in found if labels[0] == rate] == [(rate, "meshjoin", "product")]
     assert found["millrace_served_sales_total", "front stage + inlj", "product", "matched"] == 90
     assert found["millrace_served_sales_total", "meshjoin", "product", "matched"] == 90

@@ -34,6 +34,7 @@ def a_report(sales: int = 1_000, wait: float = 0.3, **counts: float) -> Report:
         rejected={"not_json": sales // 50},
         topics={"sales": sales + sales // 50},
         dimensions={"product": product},
+        workers=["here:1", "here:2"],
         age=Histogram.of(np.full(sales, 1.0)),
         at=100.0,
     )
@@ -139,7 +140,8 @@ def test_everything_an_operator_asks_for_is_on_the_panel(job: tuple[Metrics, str
     Console(file=drawn, width=130, force_terminal=False).print(panel.render(panel.snapshot()))
     text = drawn.getvalue()
     for expected in ("sales/s", "freshness", "p99", "12,034 messages", "last commit", "rejects", "product", "inlj",
-                     "80.0 %", "4.0 %", "9.0 MiB of 32.0 MiB", "██░░", "█\n"):  # fmt: skip
+                     "80.0 %", "4.0 %", "9.0 MiB of 2 workers x 16.0 MiB", "██░░", "█\n",
+                     "throughput", "service rate", "queue wait p50", "cache hits", "unmatched"):  # fmt: skip
         assert re.sub(r"[ │]+\n", "\n", text).find(expected) >= 0, f"{expected} not in\n{text}"
 
 
@@ -151,12 +153,12 @@ def test_a_prediction_is_shown_as_what_the_service_rate_is_of_it(job: tuple[Metr
     panel = Panel(endpoint)
     drawn = io.StringIO()
     Console(file=drawn, width=130).print(panel.render(panel.snapshot()))
-    assert "÷model" in drawn.getvalue()
+    assert "÷ predicted" in drawn.getvalue()
     assert "1.25" in drawn.getvalue()  # 50,000 by 40,000
     report.dimensions["product"].predicted_rate = 0.0
     metrics.published(report, 101.0, 1)
     Console(file=drawn, width=130).print(panel.render(panel.snapshot()))
-    assert drawn.getvalue().count("÷model") == 1
+    assert drawn.getvalue().count("÷ predicted") == 1
 
 
 def test_where_nothing_listens_the_panel_waits_and_says_for_what() -> None:
@@ -165,7 +167,8 @@ def test_where_nothing_listens_the_panel_waits_and_says_for_what() -> None:
     metrics.close()
     panel = Panel(f"127.0.0.1:{port}")
     seen = panel.snapshot()
-    assert f"waiting for the job at http://127.0.0.1:{port}/metrics" in seen.problem
+    assert "waiting for the job" in seen.problem
+    assert f"http://127.0.0.1:{port}/metrics" in seen.problem
     assert "refused" in plain(seen)
     drawn = io.StringIO()
     Console(file=drawn, width=130).print(panel.render(seen))
@@ -203,6 +206,81 @@ def test_another_server_is_no_job(body: bytes) -> None:
                 scrape(f"http://127.0.0.1:{server.server_port}/metrics")
         finally:
             server.shutdown()
+
+
+def crowded() -> Report:
+    """A job whose every figure is long."""
+    report = a_report(wait=590.0)
+    usual = report.dimensions["product"]
+    usual.counts = {name: count * 98_765 for name, count in usual.counts.items()}
+    report.sales, report.rejected, report.topics = 98_765_432, {"not_json": 1_975_308}, {"sales": 100_740_740}
+    for name, algorithm in (("product", "auto"), ("customer", "x-hybridjoin"), ("store", "front stage + hybridjoin")):
+        report.dimensions[name] = DimensionReport(
+            algorithm=algorithm,
+            counts=usual.counts,
+            seconds=100.0,
+            predicted_rate=3_456_789.0,
+            memory={"cache": 1_000 << 20},
+            memory_limit=2_000 << 20,
+            queue_wait=usual.queue_wait,
+        )
+    return report
+
+
+def test_three_dimensions_fit_a_terminal_of_80_columns_and_24_lines(job: tuple[Metrics, str]) -> None:
+    metrics, endpoint = job
+    metrics.published(crowded(), 101.0, 0)
+    metrics.backlog({f"sales-of-country-{n}": 123_456_789 for n in range(9)})
+    metrics.ready()
+    panel = Panel(endpoint)
+    panel._rates.extend(float(n) for n in range(200))
+    drawn = io.StringIO()
+    Console(file=drawn, width=80, height=24).print(panel.render(panel.snapshot()))
+    lines = drawn.getvalue().splitlines()
+    assert len(lines) <= 23  # one is the prompt's
+    assert max(map(len, lines)) <= 80
+    for whole in ("987,650", "queue wait p50", "9 min 5", "80.0 %", "1000 MiB of 2 workers x 1000 MiB", "0.29"):
+        assert whole in drawn.getvalue(), f"{whole} is cut in\n{drawn.getvalue()}"
+
+
+def test_one_worker_has_the_whole_of_the_memory(job: tuple[Metrics, str]) -> None:
+    metrics, endpoint = job
+    report = a_report()
+    report.workers = ["here:1"]
+    metrics.published(report, 101.0, 0)
+    drawn = io.StringIO()
+    panel = Panel(endpoint)
+    Console(file=drawn, width=80).print(panel.render(panel.snapshot()))
+    assert "9.0 MiB of 32.0 MiB" in drawn.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_where_no_job_is_it_ends_with_a_sentence_unless_told_to_wait(terminal: bool) -> None:
+    metrics = Metrics()
+    port = metrics.serve("127.0.0.1", 0)
+    metrics.close()
+    panel = Panel(f"127.0.0.1:{port}", Console(file=io.StringIO(), force_terminal=terminal))
+    with pytest.raises(NoAnswer, match=r"no job answers .* Start one with `millrace run`"):
+        panel.run(until=lambda: False, wait=False)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_when_the_job_has_ended_it_ends_with_a_sentence(
+    terminal: bool, job: tuple[Metrics, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pause in ("_PLAIN_LINE", "_REFRESH", "_GONE_AFTER"):
+        monkeypatch.setattr(f"pipeline.panel.{pause}", 0.01)
+    metrics, endpoint = job
+    metrics.published(a_report(), 101.0, 0)
+    written = io.StringIO()
+
+    def end_the_job() -> bool:
+        if written.getvalue().count("freshness") >= 2:
+            metrics.close()
+        return False
+
+    with pytest.raises(NoAnswer, match="has ended"):
+        Panel(endpoint, Console(file=written, force_terminal=terminal)).run(until=end_the_job, wait=False)
 
 
 def test_without_a_terminal_it_writes_plain_lines_and_ends_when_told(

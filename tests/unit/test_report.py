@@ -51,7 +51,7 @@ def reports(draw: st.DrawFn) -> Report:
         at=draw(st.floats(1.7e9, 1.7e9 + 10)),
         phases=draw(st.dictionaries(st.sampled_from(["parse", "write"]), st.floats(0, 100))),
         peak_bytes=draw(st.integers(0, 10**10)),
-        worker=draw(st.integers(0, 10**6)),
+        workers=draw(st.lists(st.text(), max_size=3, unique=True).map(sorted)),
     )
 
 

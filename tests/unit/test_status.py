@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from pipeline.cli import app
 from pipeline.metrics import Metrics
+from pipeline.metrics_moments import Past
 from pipeline.scrape import NoAnswer
+from tests.fakes import FakeClock
 from tests.unit.test_panel import a_report
 
 
@@ -46,6 +48,36 @@ def test_as_json_it_is_one_object_with_base_units(job: tuple[Metrics, str]) -> N
     assert join["unmatched_share"] == pytest.approx(0.04)
     assert join["memory_limit_bytes"] == 32 << 20
     assert join["queue_wait_seconds"]["p50"] <= join["queue_wait_seconds"]["p99"]
+
+
+def test_without_more_it_answers_at_once_with_the_rates_of_the_last_minute(
+    job: tuple[Metrics, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(seconds: float) -> None:
+        raise AssertionError("status waits")
+
+    clock = FakeClock()
+    metrics, endpoint = job
+    metrics._past = Past(clock)
+    metrics.ready()
+    for second in range(300):  # a batch a second: slow ones at first, and in the last minute a hundred sales each
+        clock.advance(1)
+        late = second >= 240
+        metrics.published(a_report(sales=100 if late else 7, wait=0.3 if late else 60.0), 100.0 + second, second)
+    monkeypatch.setattr("pipeline.status.time.sleep", never)
+    answer = CliRunner().invoke(app, ["status", "--json", "--endpoint", endpoint])
+    said = json.loads(answer.stdout)
+    assert said["sales_per_second"] == pytest.approx(100, rel=0.05)
+    assert said["joins"][0]["queue_wait_seconds"]["p99"] < 1
+    assert said["workers"] == 2
+
+
+def test_a_job_that_has_just_begun_knows_no_rate_yet(job: tuple[Metrics, str]) -> None:
+    metrics, endpoint = job
+    metrics.ready()
+    metrics.published(a_report(), 101.0, 0)
+    answer = CliRunner().invoke(app, ["status", "--json", "--endpoint", endpoint])
+    assert json.loads(answer.stdout)["sales_per_second"] is None
 
 
 def test_two_looks_give_a_rate(job: tuple[Metrics, str]) -> None:

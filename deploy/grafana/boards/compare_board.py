@@ -10,7 +10,7 @@ _BY = ("instance", "dimension", "algorithm")
 _NAMED = "{{algorithm}} · {{dimension}} · {{instance}}"
 _SERVED, _SECONDS = "millrace_served_sales_total", "millrace_join_seconds_total"
 # Counters of cache and master carry no algorithm; a dimension of a job has one at a time, and this knows which.
-_LABELS = f"group by ({', '.join(_BY)}) (millrace_service_sales_per_second{{{_JOIN}}})"
+_LABELS = f"group by ({', '.join(_BY)}) (millrace_service_rate{{{_JOIN}}})"
 _LABELLED = f"on (instance, dimension) group_left (algorithm) {_LABELS}"
 
 

@@ -28,7 +28,7 @@ def _now() -> list:
             "Freshness p99", "99 of 100 messages are in the warehouse so long after their Kafka timestamp, or sooner.",
             "s", _FRESHNESS["p99"], [(5, YELLOW), *_LATE],
         ),
-        number("Sales", "Sales committed a second.", "ops", per_second("millrace_sales_total", _JOB)),
+        number("Throughput", "Sales committed a second.", "ops", per_second("millrace_sales_total", _JOB)),
         number(
             "Backlog", "Messages in Kafka that no commit covers yet.", "short",
             f"sum(millrace_backlog_messages{{{_TOPIC}}})", [(100_000, YELLOW), (1_000_000, RED)],
