@@ -237,6 +237,7 @@ def test_names_follow_prometheus_rules(metrics: Metrics) -> None:
     metrics.published(a_report(), COMMITTED_AT, 0)
     metrics.backlog({"sales": 1})
     metrics.batch_failed("x")
+    metrics.skipped({"sales": 1})
     for family in metrics.collect():
         assert family.name.startswith("millrace_")
         assert family.documentation.endswith((".", "…"))
