@@ -109,7 +109,6 @@ def millrace(*arguments: str, cwd: Path, **options: object) -> subprocess.Comple
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["explain", "--set", "master.port={nobody}"],
         ["calibrate", "--set", "master.port={nobody}", "--set", "master.retry_for=0"],
         ["reconcile"],
         ["seed"],
@@ -134,6 +133,13 @@ def test_no_command_ends_in_a_traceback(arguments: list[str], nobody: int, tmp_p
     assert said[-1].startswith("millrace: ")
     assert "Traceback" not in done.stderr
     assert len(said) <= 4, done.stderr
+
+
+def test_explain_ends_with_the_verdict_when_the_database_does_not_answer(nobody: int, tmp_path: Path) -> None:
+    done = millrace("explain", "--set", f"master.port={nobody}", cwd=tmp_path)
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    assert "`millrace run` would refuse" in done.stdout
 
 
 def test_ctrl_c_ends_a_command_quietly(tmp_path: Path, nobody: int) -> None:
