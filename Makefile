@@ -5,6 +5,11 @@
 VENV := .venv/bin
 # More for pytest: make test ARGS="tests/unit -k jars"
 ARGS ?=
+# A worker a core, each with servers of its own if its tests need any; what ARGS chooses goes without workers. A worker
+# that runs out of tests takes half of another's (loadgroup would let pytest 9.2 run groups torn apart).
+WORKERS := -n $(if $(ARGS),0,auto) --maxprocesses 4 --dist worksteal
+# A run starts a hundred Pythons; without bytecode each of them compiles all it imports, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,13 +18,13 @@ demo: setup ## broker, database, bursty sales, the job and its panel; after a mi
 	@$(VENV)/millrace demo
 
 test: setup ## all tests but the slow ones, on real servers that come and go with it
-	@$(call timed,make test,$(VENV)/python -m pytest -m "not slow" $(ARGS))
+	@$(call timed,make test,$(VENV)/python -m pytest $(WORKERS) -m "not slow" $(ARGS))
 
 test-slow: setup ## the slow ones: kills in mid-run, a Spark cluster, what is shipped installed elsewhere
 	@$(call timed,make test-slow,$(VENV)/python -m pytest -m slow $(ARGS))
 
 test-mysql: setup ## the tests marked mysql, on a real MySQL server
-	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest -m "mysql and not slow" $(ARGS))
+	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest $(WORKERS) -m "mysql and not slow" $(ARGS))
 
 bench: setup ## the benchmarks; raw results go to tests/benchmarks/results
 	$(VENV)/python tests/benchmarks/end_to_end.py
