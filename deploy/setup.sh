@@ -69,10 +69,12 @@ obey_pip_settings() {
     offer SSL_CERT_FILE "$(setting cert)"
 }
 
+# Out of the cache alone if it has everything: uv would ask the index all the same, and a train has no network.
 uv() {
     command=$1 && shift
     if [ -t 2 ]; then quiet=; else quiet=--quiet; fi
-    "$tools/bin/uv" pip "$command" $quiet --python "$python" "$@"
+    "$tools/bin/uv" pip "$command" --quiet --offline --python "$python" "$@" 2>/dev/null ||
+        "$tools/bin/uv" pip "$command" $quiet --python "$python" "$@"
 }
 
 lock() { # lock file, sources and options
@@ -110,6 +112,9 @@ fi
 rm -f $stamp
 uv sync --require-hashes deploy/requirements.lock
 uv install --no-deps --no-build-isolation --editable .
+# Where Python finds the clone. A path with an accent would stop Python itself from starting in the locale C; this one has
+# none, being relative to the file.
+for pointer in .venv/lib/python*/site-packages/_millrace.pth; do echo ../../../.. >"$pointer"; done
 if ! "$python" -m pipeline.local.java >/dev/null 2>&1; then
     say "no Java 17 or newer found; fetching one ..."
     uv install --require-hashes -r deploy/requirements-jre.lock || true

@@ -19,6 +19,7 @@ def open_session(settings: Settings) -> SparkSession:
     """A session with Kafka and Delta on board."""
     from pyspark.sql import SparkSession
 
+    os.environ.update(java.environment())
     os.environ.setdefault("JAVA_HOME", str(java.java_home()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = settings.spark.master.startswith("local")

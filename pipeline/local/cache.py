@@ -29,6 +29,15 @@ def locked(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def plainly_named(folder: Path) -> Iterator[Path]:
+    """The same folder under a name without blanks, for programs that are shell scripts and do not expect any."""
+    with tempfile.TemporaryDirectory(prefix="millrace-") as place:
+        link = Path(place) / "here"
+        link.symlink_to(folder.absolute())
+        yield link
+
+
+@contextlib.contextmanager
 def scratch(within: Path) -> Iterator[Path]:
     """A folder on the same file system as `within`, so that what is made there can be renamed into place."""
     path = Path(tempfile.mkdtemp(dir=within, prefix=".partial-"))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pymysql
 
-from pipeline.local import database_programs
+from pipeline.local import cache, database_programs
 from pipeline.local.database_programs import DatabaseProgram
 from pipeline.local.ports import LOOPBACK
 from pipeline.local.process import Server, ServerFailed
@@ -66,8 +66,16 @@ class Database(Server):
         if self.data.exists():
             self._refuse_data_of_another_kind()
             return
-        with self.unfinished_data() as unfinished:
-            command = [*self._program.initialise, f"--datadir={unfinished}", *database_programs.as_root()]
+        home = self._program.home or Path("/")
+        with (
+            self.unfinished_data() as unfinished,
+            cache.plainly_named(unfinished.parent) as plain,
+            cache.plainly_named(home) as plain_home,
+        ):
+            words = self._program.initialise
+            if self._program.home:
+                words = tuple(word.replace(str(home), str(plain_home)) for word in words)
+            command = [*words, f"--datadir={plain / unfinished.name}", *database_programs.as_root()]
             self.run("initialise its data", command, database_programs.REMEDY)
             self._kind_file.write_text(self.kind)
 

@@ -38,6 +38,7 @@ class DatabaseProgram:
     kind: str  # mysql | mariadb
     server: tuple[str, ...]
     initialise: tuple[str, ...]  # the data folder's option is added
+    home: Path | None = None  # where it was unpacked, if it was
 
 
 def as_root() -> list[str]:
@@ -89,7 +90,7 @@ def from_jar() -> DatabaseProgram:
             _unpack(jars.fetch("database")[0], home)
     installer = _mariadb_installer(str(home / "scripts" / "mariadb-install-db"))
     server = _mariadb(str(home / "bin" / "mariadbd"), f"--basedir={home}")
-    return DatabaseProgram("mariadb", server, (*installer, f"--basedir={home}"))
+    return DatabaseProgram("mariadb", server, (*installer, f"--basedir={home}"), home)
 
 
 def _mariadb(program: str, *options: str) -> tuple[str, ...]:

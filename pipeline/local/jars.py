@@ -18,7 +18,7 @@ import pyspark
 from pipeline import resources
 from pipeline.errors import MillraceError
 from pipeline.local import cache
-from pipeline.local.java import java
+from pipeline.local.java import environment, java
 
 SHIPPED_BY_PYSPARK = Path(pyspark.__file__).parent / "jars"
 
@@ -130,7 +130,8 @@ def _run_ivy(jars: list[Jar], folder: Path) -> None:
     (ivy,) = SHIPPED_BY_PYSPARK.glob("ivy-*.jar")
     command = [java(), "-cp", ivy, "org.apache.ivy.Main", "-settings", folder / "settings.xml"]
     command += ["-ivy", folder / "ivy.xml", "-retrieve", f"{folder}/[organisation]_[artifact]-[revision].[ext]"]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, env=environment())
     lacking = [jar.coordinate for jar in jars if not (folder / jar.file).exists()]
     if done.returncode or lacking:
         raise JarsFailed(

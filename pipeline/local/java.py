@@ -10,6 +10,7 @@ import ssl
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -42,6 +43,32 @@ def java_home() -> Path:
 
 def java() -> Path:
     return java_home() / "bin" / "java"
+
+
+def environment() -> dict[str, str]:
+    """This process's environment for a Java: where the locale is C, Java would take every letter beyond ASCII in a path
+    for a question mark, and make or miss the wrong folder. Python takes them for UTF-8 there, and so must Java."""
+    wanted = dict(os.environ)
+    locale = wanted.get("LC_ALL") or wanted.get("LC_CTYPE") or wanted.get("LANG") or "C"
+    if locale in ("C", "POSIX"):
+        wanted["LC_ALL"] = "C.UTF-8"
+    return wanted
+
+
+def properties(pairs: Mapping[str, object]) -> str:
+    r"""A properties file as Java reads one: Latin-1, in which a backslash begins an escape.
+
+    >>> print(properties({"log.dirs": "/home/Zoé/a\\b", "node.id": 1}), end="")
+    log.dirs=/home/Zo\u00e9/a\\b
+    node.id=1
+    """
+    return "".join(f"{key}={_escaped(str(value))}\n" for key, value in pairs.items())
+
+
+def _escaped(value: str) -> str:
+    units = value.replace("\\", "\\\\").encode("utf-16-be")
+    codes = struct.unpack(f">{len(units) // 2}H", units)
+    return "".join(chr(code) if 0x20 <= code < 0x7F else f"\\u{code:04x}" for code in codes)
 
 
 def _programs() -> list[Path]:

@@ -13,10 +13,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from pipeline.local import jars
-from pipeline.local.java import java
+from pipeline.local import jars, java
 from pipeline.local.ports import LOOPBACK
-from pipeline.local.process import Server
+from pipeline.local.process import Server, ServerFailed
 
 MAX_MESSAGE_BYTES = 16 << 20
 _HEAP = "-Xmx512m"
@@ -44,6 +43,8 @@ class KafkaBroker(Server):
         return f"{LOOPBACK}:{self.port}"
 
     def prepare(self) -> None:
+        if "," in str(self.folder):
+            raise ServerFailed(f"kafka: takes {self.folder} for a list, because of the comma. Choose another --folder.")
         (self.folder / "log4j2.properties").write_text(_LOGGING)
         (self.folder / "server.properties").write_text(self._properties(self.data))
         if self.data.exists():
@@ -57,6 +58,9 @@ class KafkaBroker(Server):
 
     def command(self) -> list[str]:
         return self._java("kafka.Kafka", str(self.folder / "server.properties"))
+
+    def environment(self) -> dict[str, str]:
+        return java.environment()
 
     def answers(self) -> bool:
         try:
@@ -105,8 +109,9 @@ class KafkaBroker(Server):
         return ":".join(str(jar) for jar in [*jars.fetch("kafka"), *sorted(shared)])
 
     def _java(self, *arguments: str) -> list[str]:
-        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
-        return [str(java()), _HEAP, "-Djava.net.preferIPv4Stack=true", logging, "-cp", self._classpath, *arguments]
+        # As an address, in which a blank or a percent sign of the path is only itself.
+        logging = f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').as_uri()}"
+        return [str(java.java()), _HEAP, "-Djava.net.preferIPv4Stack=true", logging, "-cp", self._classpath, *arguments]
 
     def _properties(self, data: Path) -> str:
         properties = {
@@ -117,7 +122,7 @@ class KafkaBroker(Server):
             "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
-            "log.dirs": data,
+            "log.dirs": str(data),
             "num.partitions": 4,
             "auto.create.topics.enable": "false",
             "message.max.bytes": MAX_MESSAGE_BYTES,
@@ -135,4 +140,4 @@ class KafkaBroker(Server):
             "broker.session.timeout.ms": 4_000,
             "group.initial.rebalance.delay.ms": 0,
         }
-        return "".join(f"{key}={value}\n" for key, value in properties.items())
+        return java.properties(properties)

@@ -173,7 +173,15 @@ class Server(ABC):
 
     def run(self, what: str, command: list[str], remedy: str = "") -> None:
         """Run a program that prepares something and ends."""
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=self.environment(),
+        )
         if done.returncode:
             said = _last_lines(done.stdout + done.stderr)
             raise ServerFailed(f"{self.name}: could not {what} ({command[0]} failed).{remedy} It said:\n{said}")

@@ -183,6 +183,24 @@ def test_a_process_that_only_has_the_servers_old_number_is_left_alone(own_stack:
         bystander.wait()
 
 
+def test_a_stack_runs_below_a_folder_with_blanks_accents_and_percent_signs_in_any_locale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    stack = Stack(tmp_path / "5 % für Zoé" / "stäck", supervised=True)
+    starter = _up_in_another_process(stack, supervised=True)
+    try:
+        assert stack.kafka.answers()
+        assert stack.database.answers()
+        assert (stack.kafka.data / "meta.properties").is_file()
+        assert [path.name for path in tmp_path.iterdir()] == ["5 % für Zoé"], "a stray folder was left beside it"
+        assert load(stack.info().settings_file, (), {}).warehouse.path == str(stack.folder / "warehouse")
+    finally:
+        starter.kill()
+        starter.wait()
+        _until(lambda: set(stack.status().values()) == {None}, "the servers are gone")
+
+
 def test_a_server_that_dies_while_starting_says_why(own_stack: Stack) -> None:
     broker = own_stack.kafka
     broker.choose_ports()

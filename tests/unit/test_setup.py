@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -60,6 +61,24 @@ def test_a_python_without_venv_is_answered_with_how_to_get_it(clone: Path) -> No
         "has no venv module; install it (Debian and Ubuntu: apt install python3-venv)" in done.stderr.splitlines()[-1]
     )
     assert not (clone / ".venv").exists()
+
+
+@pytest.mark.slow
+def test_a_new_clone_is_set_up_from_the_cache_without_a_network_wherever_it_lies(tmp_path: Path) -> None:
+    clone = tmp_path / "Zoé's clone, 5"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    for folder in ("deploy", "pipeline"):  # as they are here, committed or not
+        shutil.copytree(ROOT / folder, clone / folder, dirs_exist_ok=True)
+    nowhere = "http://127.0.0.1:9"  # the port that discards: nobody listens
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+    environment = {**os.environ, **dict.fromkeys(proxies, nowhere), "NO_PROXY": "", "no_proxy": ""}
+    done = subprocess.run([str(clone / "deploy" / "setup.sh")], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for locale in ("C", "C.UTF-8"):
+        program = [str(clone / ".venv" / "bin" / "millrace"), "explain", "--offline"]
+        said = subprocess.run(program, env={**os.environ, "LC_ALL": locale}, capture_output=True, text=True, cwd=clone)
+        assert said.returncode == 0, said.stderr
+        assert f"{clone}/.millrace/warehouse" in said.stdout
 
 
 def test_help_lists_every_target() -> None:
