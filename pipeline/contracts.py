@@ -31,12 +31,14 @@ _TYPES = {
     "binary": pa.binary(),
     "int32": pa.int32(),
     "int64": pa.int64(),
+    "uint64": pa.decimal128(20, 0),  # Delta has no unsigned integers
     "double": pa.float64(),
     "boolean": pa.bool_(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
-_KEY_TYPES = ("int64", "string", "binary")
+_KEY_TYPES = ("int64", "uint64", "string", "binary")
+_OF_UINT64 = {"minimum": 0, "maximum": 2**64 - 1}
 
 
 def arrow_type(name: str, where: str) -> pa.DataType:
@@ -111,7 +113,7 @@ class DimensionContract:
     @cached_property
     def key_type(self) -> pa.DataType:
         """The one type the joins compare: an integer, or bytes (strings and composite keys are bytes)."""
-        single_integer = len(self.natural_key) == 1 and self.natural_key[0].type == "int64"
+        single_integer = len(self.natural_key) == 1 and self.natural_key[0].type in ("int64", "uint64")
         return pa.int64() if single_integer else pa.binary()
 
 
@@ -163,7 +165,8 @@ class Contracts:
         for key in keys:
             if key.type not in _KEY_TYPES:
                 raise BadContract(
-                    f"{path}: natural key {key.column} has type {key.type!r}; it must be one of {_KEY_TYPES}."
+                    f"{path}: natural key {key.column} has type {key.type!r}; it must be one of "
+                    f"{', '.join(_KEY_TYPES)}."
                 )
         return DimensionContract(
             name=name,
@@ -205,6 +208,8 @@ def _field(path: Path, name: str, rules: dict[str, Any], required: bool) -> Fiel
     declared = rules.get("type", "string")
     nullable = isinstance(declared, list) and "null" in declared
     kind = arrow_type(rules["x-type"], f"{path}: {name}")
+    if rules["x-type"] == "uint64":
+        rules = _OF_UINT64 | rules
     return Field(name, rules.get("x-column", name), kind, nullable, required, rules)
 
 

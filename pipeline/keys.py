@@ -56,7 +56,7 @@ def unpack(keys: pa.Array, types: Sequence[str]) -> list[pa.Array]:
     ['ale']
     """
     if len(types) == 1:
-        return [keys.cast(_ARROW[types[0]])]
+        return [keys.view(pa.uint64()) if types[0] == "uint64" else keys.cast(_ARROW[types[0]])]
     if not len(keys):
         return [pa.array([], _ARROW[kind]) for kind in types]
     keys = keys.cast(pa.binary())
@@ -67,21 +67,36 @@ def unpack(keys: pa.Array, types: Sequence[str]) -> list[pa.Array]:
     start = offsets[:-1] + header_bytes
     columns = []
     for slot, kind in zip(slots.T, types, strict=True):
-        if kind == "int64":
-            columns.append(pa.array(np.ascontiguousarray(slot)))
+        if kind in ("int64", "uint64"):
+            columns.append(pa.array(np.ascontiguousarray(slot).view(kind)))
         else:
             columns.append(_ragged(data, start, slot).cast(_ARROW[kind]))
             start = start + slot
     return columns
 
 
-_ARROW = {"int64": pa.int64(), "string": pa.string(), "binary": pa.binary()}
+_ARROW = {"int64": pa.int64(), "uint64": pa.uint64(), "string": pa.string(), "binary": pa.binary()}
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Integers as int64, texts as their bytes: no copy where the type is right already."""
+    """Integers as int64, texts as their bytes: no copy where the type is right already.
+
+    Unsigned ones keep their 64 bits, and are equal when these are. In a sale they are decimals, and one that does not
+    fit has no master row: null.
+
+    >>> from decimal import Decimal
+    >>> sale = pa.array([Decimal(2**64 - 1), Decimal(7), Decimal(-1), Decimal(2**64), None], pa.decimal128(20, 0))
+    >>> _plain(sale).to_pylist(), _plain(pa.array([2**64 - 1], pa.uint64())).to_pylist()
+    ([-1, 7, None, None, None], [-1])
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
+    if pa.types.is_decimal(column.type):
+        halves = np.frombuffer(column.buffers()[1], "<i8", 2 * len(column), 16 * column.offset).reshape(-1, 2)
+        fits = pa.array(halves[:, 1] == 0)
+        return pc.if_else(pc.and_(fits, column.is_valid()), pa.array(np.ascontiguousarray(halves[:, 0])), None)
+    if pa.types.is_uint64(column.type):
+        return column.view(pa.int64())
     return column.cast(pa.int64() if pa.types.is_integer(column.type) else pa.binary())
 
 

@@ -18,7 +18,7 @@ _INTEGERS = {"tinyint", "smallint", "mediumint", "int", "bigint"}
 _TEXTS = {"char", "varchar"}
 _BINARIES = {"binary", "varbinary"}
 _MOMENTS = {"timestamp", "datetime"}
-_KEY_FAMILIES = {"int64": _INTEGERS, "string": _TEXTS, "binary": _BINARIES}
+_KEY_FAMILIES = {"int64": _INTEGERS, "uint64": _INTEGERS, "string": _TEXTS, "binary": _BINARIES}
 # How the values of a family are written. FLOAT has no exact text, and ENUM's order is not that of its texts.
 _FORMS = {
     **dict.fromkeys(_INTEGERS | {"decimal", "year"}, "number"),
@@ -55,6 +55,7 @@ class Catalogue:
 
     columns: dict[str, Column]
     indexes: tuple[Described, ...]
+    is_view: bool = False
 
     @classmethod
     def read(cls, query: Query, table: str) -> Catalogue:
@@ -70,7 +71,9 @@ class Catalogue:
             f"describing the indexes of {table}",
         )
         described = [Column(*map(_text, row)) for row in columns]
-        return cls({column.name.lower(): column for column in described}, tuple(_usable_indexes(parts)))
+        kind = f"SELECT TABLE_TYPE FROM information_schema.TABLES WHERE {here}"
+        is_view = not parts and any(_text(row[0]).endswith("VIEW") for row in query(kind, f"describing {table}"))
+        return cls({column.name.lower(): column for column in described}, tuple(_usable_indexes(parts)), is_view)
 
     def column(self, name: str) -> Column | None:
         return self.columns.get(name.lower())
@@ -156,6 +159,8 @@ def no_unique_index(catalogue: Catalogue, dimension: DimensionContract) -> list[
     if index and _is_unique_over(index, names):
         return []
     table, columns = dimension.table, ", ".join(names)
+    if catalogue.is_view:
+        return [_no_view(dimension)]
     return [
         f"{table} has no usable unique index on exactly ({columns}); look-ups would read the whole table, and a "
         f"key could have two rows. Add one: ALTER TABLE {table} ADD UNIQUE INDEX ({columns})."
@@ -166,6 +171,8 @@ def no_scan_index(catalogue: Catalogue, dimension: DimensionContract) -> list[st
     """What to say if a scan could not go on where it stopped."""
     if catalogue.scan_index([part.column for part in dimension.natural_key]):
         return []
+    if catalogue.is_view:
+        return [_no_view(dimension)]
     return [
         f"{dimension.table} has no primary key and no usable unique index without nullable columns; a scan could not "
         f"go on where it stopped. Add one: ALTER TABLE {dimension.table} ADD COLUMN id BIGINT NOT NULL AUTO_INCREMENT "
@@ -173,27 +180,48 @@ def no_scan_index(catalogue: Catalogue, dimension: DimensionContract) -> list[st
     ]
 
 
+def _no_view(dimension: DimensionContract) -> str:
+    names = ", ".join(part.column for part in dimension.natural_key)
+    return (
+        f"{dimension.table} is a view, and a view has no index of its own to look up or to scan by. Name the table "
+        f"behind it in the contract of dimension {dimension.name} (`table`), or keep a table filled from the view, "
+        f"with a unique index on ({names})."
+    )
+
+
 def notes(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
     """What is allowed but worth knowing."""
-    names = [*(part.column for part in dimension.natural_key), dimension.surrogate_key]
+    natural = "Set the type of this natural key, and of the sale's field, to uint64, which holds it."
+    surrogate = "Surrogate keys are 64-bit integers with a sign."
+    remedies = {part.column: natural for part in dimension.natural_key if part.type == "int64"}
+    remedies[dimension.surrogate_key] = surrogate
     return [
         f"{dimension.table}.{name} is {column.column_type.upper()}: a value over 9,223,372,036,854,775,807 would stop "
-        "the job, since keys are 64-bit integers with a sign."
-        for name in names
-        if (column := catalogue.column(name)) and column.data_type == "bigint" and "unsigned" in column.column_type
+        f"the job. {remedy}"
+        for name, remedy in remedies.items()
+        if (column := catalogue.column(name)) and column.data_type == "bigint" and _is_unsigned(column)
     ]
+
+
+def _is_unsigned(column: Column) -> bool:
+    return "unsigned" in column.column_type
 
 
 def _key_violation(catalogue: Catalogue, table: str, part: KeyColumn) -> str | None:
     column = catalogue.columns[part.column.lower()]
-    if column.data_type in _KEY_FAMILIES[part.type]:
+    if column.data_type in _KEY_FAMILIES[part.type] and (part.type != "uint64" or _is_unsigned(column)):
         return None
     fitting = [kind for kind, families in _KEY_FAMILIES.items() if column.data_type in families]
     remedy = f"Set its type to {fitting[0]}." if fitting else f"A key of this kind needs {_WANTED[part.type]}."
     return f"{table}.{part.column} is {column.column_type.upper()}, but the contract calls it {part.type}. {remedy}"
 
 
-_WANTED = {"int64": "an integer column", "string": "CHAR or VARCHAR", "binary": "BINARY or VARBINARY"}
+_WANTED = {
+    "int64": "an integer column",
+    "uint64": "an unsigned integer column",
+    "string": "CHAR or VARCHAR",
+    "binary": "BINARY or VARBINARY",
+}
 
 
 def _readable_as(column: Column, kind: pa.DataType) -> bool:

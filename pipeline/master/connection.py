@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import ssl
@@ -13,27 +14,18 @@ from pathlib import Path
 from pipeline.errors import BadSetting, MasterReadFailed
 from pipeline.master import drivers
 from pipeline.master.drivers import Address, Driver, ask
+from pipeline.master.faults import is_passing, remedy_of
 from pipeline.master.pace import Pace
 from pipeline.master.port import ReadCount
 from pipeline.master.wire import Columns
 from pipeline.settings import MasterData
 
+log = logging.getLogger("millrace.master")
+
 _FIRST_DELAY = 0.05  # seconds before the second attempt; doubles from there
 _LONGEST_DELAY = 5.0
+_FIRST_WORD, _WORD_EVERY = 1.0, 5.0  # seconds of waiting until it is told, and told again
 _IDLE = 30.0  # a connection unused for longer may have been cut by a firewall without a word: open a new one
-
-# Errors of the server or the connection that pass by themselves. Any other number needs a person.
-_PASSING = frozenset(
-    [
-        *(1020, 1205, 1213, 1412, 1615),  # record changed, lock wait, deadlock, table changed under us
-        *(1037, 1038, 1041, 1135, 1021),  # out of memory, threads, disk
-        *(1040, 1129, 1203, 1226),  # too many connections, host blocked after errors, user's limits
-        *(1053, 1077, 1079, 1927, 3168, 3169, 4031),  # server stopping or not yet ready, session ended
-        *(1152, 1158, 1159, 1160, 1161),  # network errors seen by the server
-        *(1317, 1969, 3024),  # query interrupted, statement took too long
-        *(2002, 2003, 2006, 2013, 2014, 2055),  # cannot connect, server gone, connection lost or out of step
-    ]
-)
 
 # The connection's database is somebody else's production: we only read, one statement at a time on a fresh snapshot.
 _EVERY_SESSION = (
@@ -95,22 +87,39 @@ class Connection:
         """The answer to the statement that was sent."""
         started = self._clock()
         deadline = started + self._settings.retry_for
+        tell_at = started + _FIRST_WORD
         for attempt, delay in enumerate(_delays(), start=1):
             try:
-                return self._answer()
+                answer = self._answer()
+                if tell_at > started + _FIRST_WORD:
+                    log.info("%s:%d answers again", self._settings.host, self._settings.port)
+                return answer
             except Exception as error:  # the drivers' errors share no base; none is swallowed
                 count.failures += 1
                 waited = self._clock() - started
                 if not is_passing(error):
-                    remedy = _REMEDY_OF_TRUST if _is_distrust(error) else _REMEDY
-                    raise MasterReadFailed(f"{self._where(purpose)}: {error}. {remedy}") from error
+                    raise MasterReadFailed(f"{self._where(purpose)}: {error}. {remedy_of(error)}") from error
                 if self._clock() >= deadline:
-                    raise MasterReadFailed(
-                        f"{self._where(purpose)} {attempt} times in {waited:.1f} s, then gave up. Last error: {error}. "
-                        f"Bring the server back, or raise master.retry_for (now {self._settings.retry_for})."
-                    ) from error
+                    raise MasterReadFailed(self._gave_up(purpose, attempt, waited, error)) from error
+                if self._clock() >= tell_at:
+                    tell_at = self._clock() + _WORD_EVERY
+                    left = deadline - self._clock()
+                    log.warning("%s: %s; trying again for %.0f s more", self._where(purpose), error, left)
                 self._sleep(min(delay, max(0.0, deadline - self._clock())))
         raise AssertionError("the delays never end")
+
+    def _gave_up(self, purpose: str, attempts: int, waited: float, error: Exception) -> str:
+        retry_for = self._settings.retry_for
+        if retry_for <= 0:
+            return (
+                f"{self._where(purpose)}: {error}. It was not tried again. "
+                "Start the server, or mend master.host and master.port."
+            )
+        times = "once" if attempts == 1 else f"{attempts} times"
+        return (
+            f"{self._where(purpose)} {times} in {waited:.1f} s, then gave up. Last error: {error}. "
+            f"Bring the server back, or raise master.retry_for (now {retry_for})."
+        )
 
     def close(self) -> None:
         """Also the way out of a statement whose answer nobody wants any more."""
@@ -190,35 +199,7 @@ class Connection:
         return f"{purpose} failed on {s.user}@{s.host}:{s.port}/{s.database}"
 
 
-_REMEDY = "This does not pass by itself: check master.user, its password and grants, and the dimension's contract."
-_REMEDY_OF_TRUST = (
-    "This does not pass by itself: the server's certificate must be signed by an authority in master.tls_ca, for the "
-    "name or address that master.host gives."
-)
 _INHERITED: list[Driver] = []  # kept, so that no finaliser runs
-
-
-def _is_distrust(error: BaseException) -> bool:
-    """Whether the server showed a certificate that we do not accept."""
-    causes = [error, error.__cause__, getattr(error, "original_exception", None)]
-    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
-
-
-def is_passing(error: BaseException) -> bool:
-    """Whether a failed attempt may succeed later without anybody's help."""
-    if isinstance(error, BadSetting):
-        return False
-    if _is_distrust(error):
-        return False
-    number = error.args[0] if error.args else None
-    if isinstance(number, int) and number and not isinstance(error, OSError):
-        return number in _PASSING
-    # No number of the server's: the drivers' words for a broken connection.
-    return isinstance(error, (OSError, TimeoutError, EOFError)) or type(error).__name__ in (
-        "TimeoutError",
-        "InterfaceError",
-        "InternalError",
-    )
 
 
 def _set_if_known(driver: Driver, variable: str, timeout: float) -> None:

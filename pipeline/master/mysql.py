@@ -138,12 +138,12 @@ class MySqlMaster:
 
     def order(self, keys: pa.Array) -> npt.NDArray[Any]:
         if pa.types.is_integer(self.key_type):
-            return order.of_integers(keys)
+            return order.of_integers(*natural_keys.unpack(keys, self._types))
         statements = self._by_key("order")
         if self._collations is None:
             assert statements.key_index is not None
             self._collations = [self._collation(statements, part) for part in statements.key_index.parts]
-        columns = natural_keys.unpack(keys, ["int64" if kind == "int64" else "binary" for kind in self._types])
+        columns = natural_keys.unpack(keys, [kind if kind.endswith("int64") else "binary" for kind in self._types])
         return order.of_columns([columns[i] for i in statements.key_order], self._collations)
 
     def statistics(self) -> MasterStatistics:

@@ -38,13 +38,13 @@ BYTES = Collation(np.arange(256, dtype=np.uint8))
 WITHOUT_CASE = Collation(np.frombuffer(bytes(range(256)).lower(), np.uint8))
 
 
-def of_integers(keys: pa.Array) -> npt.NDArray[np.int64]:
+def of_integers(keys: pa.Array) -> npt.NDArray[Any]:
     """Integers are their own order.
 
     >>> of_integers(pa.array([3, -1]))
     array([ 3, -1])
     """
-    return np.asarray(keys.cast(pa.int64()))
+    return np.asarray(keys)
 
 
 def of_columns(columns: Sequence[pa.Array], collations: Sequence[Collation]) -> npt.NDArray[np.bytes_]:
@@ -71,7 +71,8 @@ def of_columns(columns: Sequence[pa.Array], collations: Sequence[Collation]) -> 
 
 
 def _big_endian(column: pa.Array) -> npt.NDArray[np.uint8]:
-    flipped = np.asarray(column.cast(pa.int64())).view(np.uint64) ^ np.uint64(1 << 63)
+    unsigned = pa.types.is_uint64(column.type)
+    flipped = np.asarray(column).view(np.uint64) ^ np.uint64(0 if unsigned else 1 << 63)
     return flipped.astype(">u8").view(np.uint8).reshape(-1, _INTEGER)
 
 

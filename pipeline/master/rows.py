@@ -17,7 +17,7 @@ from pipeline.master.wire import Columns
 UNKNOWN_MEMBER = -1
 
 # Texts stay the bytes they are: those are what the joins compare.
-_KEY_TYPES = {"int64": pa.int64(), "string": pa.binary(), "binary": pa.binary()}
+_KEY_TYPES = {"int64": pa.int64(), "uint64": pa.uint64(), "string": pa.binary(), "binary": pa.binary()}
 
 
 def schema(dimension: DimensionContract) -> pa.Schema:

@@ -45,7 +45,8 @@ class Decimal(Kind):
         self._allowed = allowed = WholeNumbers.of(field, -most, most, self._scale)
         self._among = np.array([n for n in allowed.among or () if abs(n) < 10**_DIGITS], np.int64)
         declared = field.rules.get("type", ("number", "string"))
-        self._as_number, self._as_string = "number" in declared, "string" in declared
+        self._as_number = "number" in declared or "integer" in declared
+        self._as_string = "string" in declared
         ways = [way for way, taken in (("number", self._as_number), ("string", self._as_string)) if taken]
         least, most_shown = self._shown(allowed.lowest), self._shown(allowed.highest)
         self.needs = f"a decimal ({' or '.join(ways)}) from {least} to {most_shown} with at most {self._scale} decimals"

@@ -90,7 +90,10 @@ class WholeNumbers:
 
 
 def _types(field: Field) -> tuple[str, ...]:
-    return ("integer",) if pa.types.is_integer(field.type) else ("number", "string")
+    if pa.types.is_integer(field.type):
+        return ("integer",)
+    whole = pa.types.is_decimal(field.type) and field.type.scale == 0
+    return ("number", "string", "integer") if whole else ("number", "string")
 
 
 def _whole(values: Iterable[Any], scale: int) -> frozenset[int]:

@@ -36,6 +36,7 @@ def test_a_value_that_is_no_value_of_the_contracts_type_is_named(server):
     master = server.master(dimension({"n": "int64"}))
     [note] = master.verify()
     assert "t.n is BIGINT" in note
+    assert "Set the type of this natural key, and of the sale's field, to uint64" in note
     with pytest.raises(BadContract, match=r"t\.n: a value is no int64 \(.*9223372036854775808"):
         master.page(None, None, 1)
 
@@ -45,6 +46,8 @@ OF_COLUMNS = [
     ("code VARCHAR(9), PRIMARY KEY (code)", {"code": "int64"}, r"t\.code is VARCHAR\(9\), .* Set its type to string"),
     ("code INT, PRIMARY KEY (code)", {"code": "string"}, r"t\.code is INT.*, .* Set its type to int64"),
     ("code VARBINARY(9), PRIMARY KEY (code)", {"code": "string"}, r"Set its type to binary"),
+    ("u BIGINT, PRIMARY KEY (u)", {"u": "uint64"}, r"t\.u is BIGINT.*, .* Set its type to int64"),
+    ("u VARCHAR(9), PRIMARY KEY (u)", {"u": "uint64"}, r"t\.u is VARCHAR\(9\), .* Set its type to string"),
     ("code ENUM('a'), PRIMARY KEY (code)", {"code": "string"}, r"A key of this kind needs CHAR or VARCHAR"),
 ]
 OF_INDEXES = [
@@ -71,6 +74,19 @@ def test_a_table_whose_columns_break_the_contract_is_not_read_either(server, ddl
     for read in (lambda: master.scan(None, 1), lambda: master.page(None, None, 1), lambda: master.unique):
         with pytest.raises(BadContract, match=sentence):
             read()
+
+
+def test_a_view_is_not_told_to_change_itself(server):
+    server.table("code VARCHAR(9)", [["a"]])
+    server.execute("CREATE VIEW v AS SELECT * FROM t")
+    master = server.master(dimension({"code": "string"}, table="v"))
+    sentence = (
+        r"^v is a view, .* Name the table behind it in the contract of dimension thing .* unique index on \(code\)"
+    )
+    for look in (master.verify, lambda: master.verify(needs_unique_index=False), master.statistics):
+        with pytest.raises(BadContract, match=sentence) as refused:
+            look()
+        assert "ALTER TABLE" not in str(refused.value)
 
 
 def test_every_violation_is_told_at_once(server):

@@ -1,5 +1,6 @@
 """Keys are equal when their bytes are, on a real server with opinions of its own."""
 
+from decimal import Decimal
 from itertools import pairwise
 
 import pyarrow as pa
@@ -54,6 +55,29 @@ def test_pages_show_every_row_once_in_the_servers_order(server, charset, collati
             seen += master.page(first, until, rows)["key"].to_pylist()
         assert seen == ordered
         assert master.page(ordered[20], None, rows)["key"].to_pylist() == ordered[20 : 20 + rows]
+
+
+@pytest.mark.parametrize("columns", [["u"], ["u", "code"]])
+def test_an_integer_without_a_sign_is_read_and_ordered_beyond_the_largest_that_has_one(server, columns):
+    numbers = [0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1]
+    ddl = {"u": "u BIGINT UNSIGNED", "code": "code VARCHAR(9)"}
+    server.table(", ".join(ddl[column] for column in columns), [[u, "x"][: len(columns)] for u in numbers])
+    types = {"u": "uint64", "code": "string"}
+    master = server.master(dimension({column: types[column] for column in columns}))
+    assert master.verify() == []
+    rest = [pa.array(["x"] * len(numbers))] * (len(columns) - 1)
+    keys = pack([pa.array([Decimal(u) for u in numbers], pa.decimal128(20, 0)), *rest])
+    assert found(master.lookup(keys)) == {key: place for place, key in enumerate(keys.to_pylist(), start=1)}
+    assert master.borders(2).to_pylist() == keys.to_pylist()[::2]
+    order = master.order(keys)
+    assert all(one < other for one, other in pairwise(order))
+    assert master.page(keys[2].as_py(), keys[5].as_py(), 9)["key"].to_pylist() == keys.to_pylist()[2:5]
+    scanned, position = [], None
+    for _ in numbers:
+        scan = master.scan(position, 1)
+        scanned += scan.rows["key"].to_pylist()
+        position = scan.position
+    assert scanned == keys.to_pylist()
 
 
 def test_a_page_at_a_missing_key_starts_behind_its_place(server):

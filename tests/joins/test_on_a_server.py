@@ -12,9 +12,11 @@ from tests.joins.harness import VARIANTS, drive, smallest_memory
 
 pytestmark = [pytest.mark.mysql, pytest.mark.parametrize("variant", VARIANTS, ids=str)]
 
+IN_A_SALE = {"code": pa.string(), "n": pa.int64(), "u": pa.decimal128(20, 0)}
 WORDS = ["ale", "Bun", "café", "d ", "straße", "日本", "😀", "e\u0301", "it's", "back\\slash"]
 KEYS = {
     "an integer": ("n BIGINT", {"n": "int64"}),
+    "an integer without a sign": ("u BIGINT UNSIGNED", {"u": "uint64"}),
     "a text": ("code VARCHAR(40) COLLATE utf8mb4_general_ci", {"code": "string"}),
     "two columns": ("code VARCHAR(40) COLLATE utf8mb4_general_ci, n BIGINT", {"code": "string", "n": "int64"}),
 }
@@ -26,7 +28,11 @@ def server(stack, master_database) -> Server:
 
 
 def master_rows() -> list[dict[str, object]]:
-    return [{"n": 3 * number, "code": f"{WORDS[number % len(WORDS)]}{number}"} for number in range(600)]
+    # `u` lies on both sides of the largest number that has a sign.
+    return [
+        {"n": 3 * number, "u": 2**63 + 3 * (number - 300), "code": f"{WORDS[number % len(WORDS)]}{number}"}
+        for number in range(600)
+    ]
 
 
 def sales(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -38,8 +44,8 @@ def sales(rows: list[dict[str, object]]) -> list[dict[str, object]]:
         lambda sale: {**sale, "code": sale["code"].upper()},
         lambda sale: {**sale, "code": sale["code"] + " "},
         lambda sale: {**sale, "code": sale["code"].replace("é", "e")},
-        lambda sale: {**sale, "n": sale["n"] + 1},
-        lambda sale: {"code": None, "n": None},
+        lambda sale: {**sale, "n": sale["n"] + 1, "u": (sale["u"] + 2**63) % 2**64},
+        lambda sale: {"code": None, "n": None, "u": None},
     ]
     return [
         changes[random.choice(len(changes), p=[0.75, 0.05, 0.05, 0.05, 0.05, 0.05])](rows[place])
@@ -54,7 +60,7 @@ def test_a_join_answers_as_the_servers_own_sql(variant, server, key):
     sold = sales(rows)
     server.table(ddl, [[row[column] for column in types] for row in rows])
     master = server.master(dimension(types))
-    keys = pack([pa.array([sale[column] for sale in sold]) for column in types])
+    keys = pack([pa.array([sale[column] for sale in sold], IN_A_SALE[column]) for column in types])
     join = variant.build(master, smallest_memory(variant, master) + 8_000)
     served = drive(join, keys, cuts=[200, 900])
     answer = Counter(
@@ -67,11 +73,11 @@ def test_a_join_answers_as_the_servers_own_sql(variant, server, key):
 
 def by_sql(server: Server, types: dict[str, str], sold: list[dict[str, object]]) -> Counter:
     """The server's own left join, its texts compared as bytes."""
-    server.execute("CREATE TABLE sale (position INT PRIMARY KEY, code VARBINARY(200), n BIGINT)")
+    server.execute("CREATE TABLE sale (position INT PRIMARY KEY, code VARBINARY(200), n BIGINT, u DECIMAL(20))")
     server.execute(
-        "INSERT INTO sale VALUES (%s, %s, %s)",
-        [(place, sale["code"] and sale["code"].encode(), sale["n"]) for place, sale in enumerate(sold)],
+        "INSERT INTO sale VALUES (%s, %s, %s, %s)",
+        [(place, sale["code"] and sale["code"].encode(), sale["n"], sale["u"]) for place, sale in enumerate(sold)],
     )
-    same = {"code": "CAST(t.code AS BINARY) = sale.code", "n": "t.n = sale.n"}
+    same = {"code": "CAST(t.code AS BINARY) = sale.code", "n": "t.n = sale.n", "u": "t.u = sale.u"}
     condition = " AND ".join(same[column] for column in types)
     return Counter(server.execute(f"SELECT position, sk FROM sale LEFT JOIN t ON {condition}"))

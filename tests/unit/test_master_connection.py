@@ -86,6 +86,34 @@ def test_the_last_attempt_is_made_when_the_time_is_over_and_not_later(server):
     assert "hush" not in str(failed.value)
 
 
+def test_waiting_for_a_server_is_told_every_few_seconds_and_so_is_its_end(server, caplog):
+    caplog.set_level("INFO", "millrace.master")
+    server.refusals = [REFUSED] * 11  # some twenty seconds of waiting
+    connection = server.connection(replace(SETTINGS, retry_for=Seconds(60)))
+    assert connection.query("READ", "looking up", ReadCount()) == answer(b"answer")
+    *waiting, over = [record.getMessage() for record in caplog.records]
+    assert 2 <= len(waiting) <= 1 + server.now / 5
+    assert waiting[0].startswith("looking up failed on anna@127.0.0.1:3306/master: (2003, ")
+    assert waiting[0].endswith(" s more")
+    assert over == "127.0.0.1:3306 answers again"
+    assert "hush" not in caplog.text
+
+
+def test_a_fault_that_passes_in_a_second_is_not_told(server, caplog):
+    caplog.set_level("INFO", "millrace.master")
+    server.refusals = [REFUSED] * 3
+    server.connection().query("READ", "looking up", ReadCount())
+    assert caplog.records == []
+
+
+def test_a_read_that_is_to_be_tried_once_does_not_speak_of_trying_longer(server):
+    server.refusals = [REFUSED]
+    with pytest.raises(MasterReadFailed, match=r"It was not tried again\. Start the server") as failed:
+        server.connection(replace(SETTINGS, retry_for=Seconds(0))).query("READ", "looking up", ReadCount())
+    assert "times" not in str(failed.value)
+    assert "retry_for" not in str(failed.value)
+
+
 def test_a_deadlock_is_tried_again_on_a_new_session(server):
     server.faults = [pymysql.err.OperationalError(1213, "Deadlock found")]
     assert server.connection().query("READ", "a test", ReadCount())

@@ -36,6 +36,7 @@ EVERYTHING: dict[str, dict[str, Any]] = {
     "ratio": {"type": "number", "x-type": "double", "minimum": -1, "exclusiveMaximum": 1},
     "grid": {"type": "number", "x-type": "double", "multipleOf": 0.1},
     "photo": {"type": ["string", "null"], "contentEncoding": "base64", "x-type": "binary", "maxLength": 12},
+    "huge": {"type": ["integer", "string", "null"], "x-type": "uint64"},
     "füll": {"type": "integer", "x-type": "int64"},
 }
 
@@ -86,6 +87,12 @@ GOOD: dict[str, list[tuple[str, Any]]] = {
     "ratio": [("-1", -1.0), ("0.1", 0.1), ("5e-324", 5e-324), ("1e-400", 0.0), ("-0.0", 0.0)],
     "grid": [("0.3", 0.3), ("7", 7.0)],
     "photo": [('"aGk="', b"hi"), ('""', b""), ('"AAEC"', b"\0\1\2"), ("null", None)],
+    "huge": [
+        ("0", Decimal(0)),
+        ("18446744073709551615", Decimal(2**64 - 1)),
+        ('"9223372036854775808"', Decimal(2**63)),
+        ("null", None),
+    ],
     "füll": [("1", 1)],
 }
 BAD: dict[str, list[tuple[str, str]]] = {
@@ -106,6 +113,7 @@ BAD: dict[str, list[tuple[str, str]]] = {
     "ratio": [("1", "out_of_range"), ("-1.01", "out_of_range"), ("1e400", "out_of_range"), ('"0"', "wrong_type")],
     "grid": [("0.25", "out_of_range"), ("1e400", "out_of_range"), ("null", "wrong_type")],
     "photo": [('"aGk"', "bad_text"), ('"aGl="', "bad_text"), ('"aG k"', "bad_text"), ('"aG-_"', "bad_text")],
+    "huge": [("18446744073709551616", "out_of_range"), ("-1", "out_of_range"), ("0.5", "out_of_range")],
     "füll": [("1.5", "wrong_type")],
 }  # fmt: skip
 
