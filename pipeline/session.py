@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import BadSetting
 from pipeline.local import jars, java
 from pipeline.settings import Settings
+from pipeline.warehouse import hadoop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,18 +27,31 @@ def open_session(settings: Settings) -> SparkSession:
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(settings.job.name)
+    own: dict[str, str] = {}
     submitted = "SPARK_ENV_LOADED" in os.environ  # set by spark-submit: master, memory and jars are its business
     if not submitted:
         builder = builder.master(settings.spark.master)
         builder = builder.config("spark.driver.memory", f"{settings.spark.driver_memory >> 20}m")
-        builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars.fetch("spark")))
+        own = {**own, **_jars(settings, local)}
         builder = builder.config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
-    for name, value in {**_conf(settings), **settings.spark.conf}.items():
+    for name, value in {**_conf(settings), **settings.spark.conf, **own}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     _check_conf(spark)
+    hadoop.configure(spark, settings)
     return spark
+
+
+def _jars(settings: Settings, local: bool) -> dict[str, str]:
+    """Ours before the user's own. On the class path they stay where they lie: spark.jars copies each at every start."""
+    name, between = ("spark.driver.extraClassPath", os.pathsep) if local else ("spark.jars", ",")
+    ours = [str(jar) for jar in jars.for_spark(settings.warehouse.path, settings.job.checkpoint)]
+    if damaged := [jar for jar in ours if between in jar]:
+        raise BadSetting(
+            f"{damaged[0]}: Java takes the {between} for the end of a path. Set MILLRACE_CACHE to another."
+        )
+    return {name: between.join([*ours, *filter(None, [settings.spark.conf.get(name)])])}
 
 
 def _check_conf(spark: SparkSession) -> None:

@@ -93,8 +93,11 @@ class Job:
 
     def committed(self, table: str = "fact_sales") -> int:
         """Rows in the table by its log, without reading a file."""
+        begin = "warehouse.storage_options."
+        options = {name.removeprefix(begin): value for name, value in self.settings.items() if name.startswith(begin)}
         try:
-            actions = DeltaTable(str(self.folder / "warehouse" / table)).get_add_actions(flatten=True)
+            found = DeltaTable(f"{self.settings['warehouse.path']}/{table}", storage_options=options)
+            actions = found.get_add_actions(flatten=True)
         except TableNotFoundError:
             return 0
         return sum(actions.column("num_records").to_pylist())

@@ -17,11 +17,20 @@ _SAFE_HOURS = 168  # pipeline.maintain's own default, which is too slow to impor
 
 
 @commands.command()
-def jars() -> None:
-    """Fetch the jars Spark needs for Kafka and Delta, and list them as spark-submit's --jars wants them."""
+def jars(
+    store: Annotated[
+        list[str] | None, typer.Option(help="Also this store's connector: s3, azure, google. May be repeated.")
+    ] = None,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Fetch the jars Spark needs for Kafka, Delta and the settings' store; list them as spark-submit's --jars wants."""
     from pipeline.local import jars as locked
 
-    print(",".join(str(jar) for jar in locked.fetch("spark")))
+    if unknown := set(store or ()) - set(locked.STORES.values()):
+        raise BadSetting(f"--store {sorted(unknown)[0]} is not known; there are s3, azure and google.")
+    wanted = chosen(config, set_)
+    print(",".join(map(str, locked.for_spark(wanted.warehouse.path, wanted.job.checkpoint, stores=store or ()))))
 
 
 @commands.command()
@@ -39,6 +48,7 @@ def maintain(
     from pipeline import maintain as maintaining
     from pipeline.plan import resolve
     from pipeline.session import open_session
+    from pipeline.warehouse import places
 
     wishes = maintaining.Wishes(
         steps=tuple(step or maintaining.STEPS),
@@ -51,7 +61,8 @@ def maintain(
     plan = resolve(chosen(config, set_))
     spark = open_session(plan.settings)
     try:
-        maintaining.maintain(spark, plan, wishes, say=lambda line: print(line, flush=True))
+        with places.told(places.tables(plan.settings)):
+            maintaining.maintain(spark, plan, wishes, say=lambda line: print(line, flush=True))
     finally:
         spark.stop()
 

@@ -10,13 +10,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.errors import MillraceError
+
 
 def folder(name: str) -> Path:
     """The part of the cache called `name`, made if need be. `MILLRACE_CACHE` moves the whole."""
     chosen = os.environ.get("MILLRACE_CACHE")
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millrace"
     part = base.expanduser() / name
-    part.mkdir(parents=True, exist_ok=True)
+    try:
+        part.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MillraceError(f"{part} cannot be made: {error.strerror}. Name a folder in MILLRACE_CACHE.") from error
     return part
 
 

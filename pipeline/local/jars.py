@@ -1,6 +1,7 @@
 """Fetches the jars of `deploy/jars.lock`, checks them, and keeps them in the cache.
 
-PySpark ships Ivy, so no other tool is needed. Nothing is resolved transitively: the lock is the whole list.
+PySpark ships Ivy, so no other tool is needed. Nothing is resolved transitively: the lock is the whole list. Which sets
+a job needs is told by where its tables and its checkpoint lie.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 import pyspark
@@ -20,6 +23,7 @@ from pipeline.errors import MillraceError
 from pipeline.local import cache
 from pipeline.local.java import environment, java
 
+STORES = {"s3": "s3", "s3a": "s3", "abfs": "azure", "abfss": "azure", "gs": "google"}  # by the scheme of a path
 SHIPPED_BY_PYSPARK = Path(pyspark.__file__).parent / "jars"
 
 
@@ -62,7 +66,7 @@ def read_lock(path: Path | None = None) -> list[Jar]:
 
 
 def read_lock_of(of_set: str, lock: Path | None = None) -> list[Jar]:
-    """The lines of one set: `spark`, `kafka`, `database`."""
+    """The lines of one set: `spark`, `s3`, `azure`, `google`, `kafka`, `database`."""
     jars = read_lock(lock)
     if of_set not in {jar.set for jar in jars}:
         known = ", ".join(sorted({jar.set for jar in jars}))
@@ -70,11 +74,23 @@ def read_lock_of(of_set: str, lock: Path | None = None) -> list[Jar]:
     return [jar for jar in jars if jar.set == of_set]
 
 
+def for_spark(*uris: str, stores: Iterable[str] = ()) -> list[Path]:
+    """What Spark needs for Kafka, for Delta, and for the stores that these URIs name."""
+    named = {STORES[scheme] for uri in uris if (scheme := urlsplit(uri).scheme) in STORES}
+    return [jar for of_set in ("spark", *sorted({*named, *stores})) for jar in fetch(of_set)]
+
+
 def fetch(of_set: str, lock: Path | None = None) -> list[Path]:
     """The jars of one set as verified files in the cache."""
     wanted = read_lock_of(of_set, lock)
     kept = cache.folder("jars")
     if missing := _missing(wanted, kept):
+        if not os.access(kept, os.W_OK):
+            raise JarsFailed(
+                f"{len(missing)} jars of the set {of_set!r} ({missing[0].file}, …) are not in {kept}, and nothing can "
+                f"be written there. Build the image with --build-arg STORE={of_set}, or name a folder of your own in "
+                f"MILLRACE_CACHE."
+            )
         # The second of two processes waits here and then finds everything in place.
         with cache.locked("jars"):
             if missing := _missing(wanted, kept):

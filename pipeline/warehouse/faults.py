@@ -37,6 +37,11 @@ class Place:
         path = unquote(urlsplit(self.uri).path) if self.uri.startswith("file:") else self.uri
         return os.path.abspath(os.path.expanduser(path))
 
+    @property
+    def endpoint(self) -> str | None:
+        """Where the options say that the store answers; None for the store's own address."""
+        return next((value for name, value in self.options.items() if "endpoint" in name.lower()), None)
+
     def __str__(self) -> str:
         return f"{self.setting} = {self.uri}" if self.setting else self.uri
 
@@ -131,7 +136,7 @@ _OF_A_STORE = (
         "Correct {keys} in warehouse.storage_options.",
     ),
     _Fault(
-        r"169\.254\.169\.254|metadata\.google|NoAuthWithAWSException|Unable to load credentials|"
+        r"169\.254\.169\.254|latest/api/token|metadata\.google|NoAuthWithAWSException|Unable to load credentials|"
         r"credential error|AccessTokenProvider|No credentials|no credential",
         "there are no credentials: none are given, and this machine has no role of its own ({code})",
         "Give {keys} in warehouse.storage_options or in the environment, or give the machine a role.",
@@ -187,7 +192,6 @@ def _words(place: Place, said: str) -> dict[str, str]:
     scheme = urlsplit(place.uri).scheme
     bucket_word, endpoint_option, keys = _FAMILIES.get(scheme[:2], ("bucket", "the endpoint", "the credentials"))
     options = {name.lower(): value for name, value in place.options.items()}
-    given = next((value for name, value in options.items() if "endpoint" in name), None)
     asked = re.search(r"https?://[^/\s,]+", said)
     return {
         "free": _free(place) if place.is_local else "",
@@ -197,7 +201,7 @@ def _words(place: Place, said: str) -> dict[str, str]:
         "bucket_word": bucket_word,
         "bucket": urlsplit(place.uri).netloc.partition("@")[0],
         "endpoint_option": endpoint_option,
-        "endpoint": given or (asked[0] if asked else "the store's own"),
+        "endpoint": place.endpoint or (asked[0] if asked else "the store's own"),
         "region": options.get("aws_region") or os.environ.get("AWS_REGION") or "none",
         "keys": keys,
         "code": _code(said),

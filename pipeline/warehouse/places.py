@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from pipeline.errors import MillraceError, StorageFailed
 from pipeline.warehouse import storage
 from pipeline.warehouse.faults import Place, innermost, sentence, spoken
@@ -68,10 +71,13 @@ def refuse_unusable(settings: Settings) -> None:
 
 def _try_store(place: Place) -> None:
     name = f"_millrace-{uuid.uuid4().hex}"  # Delta and Spark take no notice of what begins so
+    if (endpoint := place.endpoint) and not re.match(r"https?://[\w.\[-]", endpoint):
+        raise StorageFailed(sentence(place, "InvalidUri"))  # deltalake panics at it
     with told(place):
         store = storage.filesystem(place.uri, {**_SOON, **place.options})
-        with store.open_output_stream(name) as file:
-            file.write(b"may be deleted")
+        sink = store.open_output_stream(name)
+        pq.write_table(pa.table({"may_be_deleted": pa.array([], pa.int32())}), sink)
+        sink.close()
         store.delete_file(name)
 
 

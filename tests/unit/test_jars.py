@@ -12,6 +12,7 @@ import pytest
 
 from pipeline.local import jars
 from pipeline.local.jars import JarsFailed
+from tests.disks import disk
 
 CONTENT = {"ale": b"the first jar", "bun": b"the second jar"}
 
@@ -43,9 +44,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     return Repository(tmp_path / "repository")
 
 
-def test_the_shipped_lock_names_every_jar_once_and_all_three_sets() -> None:
+def test_the_shipped_lock_names_every_jar_once_and_all_sets() -> None:
     lock = jars.read_lock()
-    assert {jar.set for jar in lock} == {"spark", "kafka", "database"}
+    assert {jar.set for jar in lock} == {"spark", "kafka", "database", *jars.STORES.values()}
     assert not [line for line, times in Counter((jar.set, jar.coordinate) for jar in lock).items() if times > 1]
 
 
@@ -99,6 +100,41 @@ def test_a_line_that_cannot_be_read_is_named_by_its_number(tmp_path: Path, line:
     lock.write_text(f"# a comment\n\n{line}\n")
     with pytest.raises(JarsFailed, match=r"jars\.lock:3: needs `set group:artifact:version sha256`"):
         jars.read_lock(lock)
+
+
+@pytest.mark.parametrize(
+    ("uris", "sets"),
+    [
+        (["/data/lake", "hdfs://namenode/checkpoint"], ["spark"]),
+        (["s3a://lake/shop", "s3://lake/checkpoint"], ["spark", "s3"]),
+        (["abfss://c@a.dfs.core.windows.net/shop", "/checkpoint"], ["spark", "azure"]),
+        (["/lake", "gs://lake/checkpoint"], ["spark", "google"]),
+    ],
+)
+def test_spark_gets_the_connector_of_the_store_that_tables_or_checkpoint_lie_on(
+    uris: list[str], sets: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jars, "fetch", lambda of_set: [Path(of_set)])
+    assert jars.for_spark(*uris) == [Path(name) for name in sets]
+
+
+def test_the_connectors_have_the_version_of_spark_s_own_hadoop() -> None:
+    [client] = jars.SHIPPED_BY_PYSPARK.glob("hadoop-client-api-*.jar")
+    connectors = [jar for jar in jars.read_lock() if jar.group == "org.apache.hadoop"]
+    assert {jar.set for jar in connectors} == set(jars.STORES.values())
+    assert {f"hadoop-client-api-{jar.version}.jar" for jar in connectors} == {client.name}
+
+
+def test_an_image_without_the_store_s_jars_is_told_how_to_build_one(tmp_path: Path) -> None:
+    program = "from pipeline.local import jars\ntry: jars.fetch('s3')\nexcept jars.JarsFailed as failed: print(failed)"
+    with disk(tmp_path / "image", "size=1m") as image:
+        image.python("import os, sys; os.makedirs(sys.argv[1])", str(image.folder / "cache" / "jars"))
+        image.remount("ro")
+        variables = f"MILLRACE_CACHE={image.folder / 'cache'}"
+        said = subprocess.check_output(image.command("env", variables, sys.executable, "-c", program), text=True)
+    assert said.startswith("36 jars of the set 's3' (org.apache.hadoop_hadoop-aws-3.5.0.jar, …) are not in ")
+    assert "Build the image with --build-arg STORE=s3" in said
+    assert said.count("\n") == 1
 
 
 def test_an_unknown_set_is_answered_with_the_known_ones(repository: Repository) -> None:
