@@ -70,7 +70,9 @@ def explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return "this process has no memory left. Give the machine more, or lower worker.window_bytes.", MENDABLE
     if owner := _owner(error):
-        return f"{owner} failed: {_words(error)}. --debug shows where.", MENDABLE
+        nobody = owner == "the database" and error.args[:1] in ((2002,), (2003,))
+        remedy = "Start it; the embedded one with `millrace up`." if nobody else "--debug shows where."
+        return f"{owner} failed: {_words(error)}. {remedy}", MENDABLE
     return (
         f"{type(error).__name__}: {_words(error)}. This is a defect of Millrace and not of what you gave it. Run the "
         "same command with --debug for the traceback, and report it with that.",

@@ -130,6 +130,15 @@ def _write_settings(info: StackInfo) -> None:
         "[warehouse]\n"
         'path = "warehouse"\n'
         "\n"
+        f"{lines_for_settings(info)}"
+        'costs = "costs.toml"\n'
+    )
+    unfinished.replace(info.settings_file)
+
+
+def lines_for_settings(info: StackInfo) -> str:
+    """What a settings file says of the servers; [master] comes last."""
+    return (
         "[kafka]\n"
         f'bootstrap = "{info.bootstrap}"\n'
         "\n"
@@ -139,6 +148,4 @@ def _write_settings(info: StackInfo) -> None:
         f'user = "{info.reader.user}"\n'
         f'password = "{info.reader.password}"\n'
         f'database = "{info.database}"\n'
-        'costs = "costs.toml"\n'
     )
-    unfinished.replace(info.settings_file)

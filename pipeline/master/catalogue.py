@@ -125,7 +125,8 @@ def violations(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
     if not catalogue.columns:
         return [
             f"{table}: there is no such table in the database, or the user may not see it. Name the right one in the "
-            f"contract of dimension {dimension.name} (`table`), set master.database, or grant SELECT."
+            f"contract of dimension {dimension.name} (`table`), set master.database, or grant SELECT (on the embedded "
+            "database `millrace up --config` does)."
         ]
     keys = [part.column for part in dimension.natural_key]
     missing = [

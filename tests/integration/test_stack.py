@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
+from pipeline import cli
 from pipeline.local import guard
 from pipeline.local.ports import LOOPBACK
 from pipeline.local.process import ServerFailed
@@ -52,6 +54,43 @@ def test_the_settings_file_points_a_job_at_the_stack(stack: Stack) -> None:
     kept = (settings.job.checkpoint, settings.warehouse.path, settings.master.costs)
     assert kept == tuple(str(stack.folder / name) for name in ("checkpoint", "warehouse", "costs.toml"))
     assert info.settings_file.stat().st_mode & 0o077 == 0, "others can read the password"
+
+
+def test_up_prints_what_a_person_with_own_tables_needs(
+    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = tmp_path / "own" / "dimensions" / "tariff.toml"
+    contract.parent.mkdir(parents=True)
+    contract.write_text(
+        'table = "tariff"\nsurrogate_key = "sk"\nupdated_at = "changed"\n'
+        '[[natural_key]]\ncolumn = "code"\nfield = "product_code"\ntype = "string"\n'
+    )
+    own = tmp_path / "own.toml"
+    own.write_text('[contracts]\nfolder = "own"\n[dimensions.tariff]\n')
+    with pytest.raises(SystemExit) as left:
+        cli.main(["up", "--folder", str(stack.folder), "--config", str(own)])
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    own.write_text(f"{own.read_text()}\n{said.partition('these lines:')[2]}")
+    loaded = load(own, (), {})
+    assert (loaded.kafka.bootstrap, loaded.master.port) == (stack.kafka.bootstrap, stack.database.port)
+
+    owner = re.search(r"mysql --host=(\S+) --port=(\d+) --user=(\S+) --password=(\S+) (\S+)", said)
+    assert owner
+    host, port, user, password, database = owner.groups()
+    transport = stack.database._transport
+    with (
+        pymysql.connect(
+            host=host, port=int(port), user=user, password=password, database=database, **transport
+        ) as owned,
+        owned.cursor() as cursor,
+    ):
+        cursor.execute("CREATE TABLE tariff (code VARCHAR(9) PRIMARY KEY, sk BIGINT, changed TIMESTAMP(6))")
+    try:
+        with stack.database.connect("reader") as connection, connection.cursor() as cursor:
+            assert cursor.execute("SELECT * FROM tariff") == 0  # it may, though the table is younger than the grant
+    finally:
+        _execute(stack, "master", "DROP TABLE tariff")
 
 
 def test_all_ports_are_bound_to_loopback_only(stack: Stack) -> None:
