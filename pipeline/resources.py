@@ -11,6 +11,11 @@ def schemas() -> Path:
     return _SHIPPED / "schemas" if _SHIPPED.is_dir() else _PACKAGE.parent / "schemas"
 
 
+def job(name: str) -> Path:
+    """A shipped program of `jobs/`, for spark-submit."""
+    return (_SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent) / "jobs" / name
+
+
 def deployed(name: str) -> Path:
-    """A shipped file of `deploy/`: `reference.toml`, `jars.lock`."""
+    """A shipped file of `deploy/`: `reference.toml`, `jars.lock`, `spark/submit.sh`."""
     return _SHIPPED / name if _SHIPPED.is_dir() else _PACKAGE.parent / "deploy" / name

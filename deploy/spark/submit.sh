@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Submits the job to a Spark cluster that knows nothing of Millrace: code, packages and jars travel with it.
 #
-#   deploy/spark/submit.sh --master spark://host:7077 [spark-submit's options] [-- --config FILE --set KEY=VALUE ...]
+#   millrace submit --master spark://host:7077 [spark-submit's options] [-- --config FILE --set KEY=VALUE ...]
+#   deploy/spark/submit.sh ...     the same, in a clone
 #
 # The driver runs here (client mode) in the Python of .venv, or of MILLRACE_PYTHON. Executors run in `python3.x` of the
 # same 3.x; name another with --conf spark.pyspark.python=/path. SPARK_HOME chooses another spark-submit than PySpark's.
 # Warehouse and checkpoint must be places that the driver and every executor reach under the same name.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-python=${MILLRACE_PYTHON:-$root/.venv/bin/python}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+python=${MILLRACE_PYTHON:-$here/../../.venv/bin/python}
 
 if [[ ! -x $python ]]; then
     echo "millrace: there is no Python at $python. Run \`make setup\`, or name one that has millrace in MILLRACE_PYTHON." >&2
@@ -27,7 +28,7 @@ JAVA_HOME=$("$python" -m pipeline.local.java)
 SPARK_HOME=${SPARK_HOME:-$(ask 'from pyspark.find_spark_home import _find_spark_home as home; print(home())')}
 export JAVA_HOME SPARK_HOME
 jars=$("$python" -m pipeline.cli jars)
-archives=$("$python" "$root/deploy/spark/pack.py" "$root/build/spark")
+archives=$("$python" "$here/pack.py")
 { read -r code && read -r packages; } <<<"$archives"
 version=$(ask 'import sys; print("%d.%d" % sys.version_info[:2])')
 
@@ -42,4 +43,4 @@ exec "$SPARK_HOME/bin/spark-submit" \
     --conf "spark.pyspark.python=python$version" \
     --conf "spark.pyspark.driver.python=$python" \
     "${for_spark[@]}" \
-    "$root/jobs/enrich_sales.py" "$@"
+    "$(ask 'from pipeline import resources; print(resources.job("enrich_sales.py"))')" "$@"

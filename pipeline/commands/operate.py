@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from pipeline.commands import Config, Set, chosen
+from pipeline import resources
+from pipeline.commands import Config, Set, before, chosen
 from pipeline.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -31,6 +35,31 @@ def jars(
         raise BadSetting(f"--store {sorted(unknown)[0]} is not known; there are s3, azure and google.")
     wanted = chosen(config, set_)
     print(",".join(map(str, locked.for_spark(wanted.warehouse.path, wanted.job.checkpoint, stores=store or ()))))
+
+
+class Verbatim(TyperCommand):
+    """A command whose words are somebody else's, two dashes included."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args[:1] == ["--help"]:
+            return list(super().parse_args(ctx, args))
+        ctx.args = list(args)
+        return list(args)
+
+
+@commands.command(cls=Verbatim, options_metavar="[OPTIONS OF SPARK-SUBMIT] [-- OPTIONS OF RUN]")
+def submit(context: typer.Context) -> None:
+    """Submit the job to a Spark cluster that knows nothing of Millrace; code, packages and jars travel with it.
+
+    millrace submit --master spark://host:7077 --executor-memory 2g -- --config my.toml
+    """
+    words = context.args
+    at = words.index("--") if "--" in words else len(words)
+    ours = ["--config", str(before.config)] if before.config else []
+    ours += [word for assignment in before.assignments for word in ("--set", assignment)]
+    os.environ["MILLRACE_PYTHON"] = sys.executable
+    script = str(resources.deployed("spark/submit.sh"))
+    os.execvp("bash", ["bash", script, *words[:at], "--", *ours, *words[at + 1 :]])
 
 
 @commands.command()

@@ -68,9 +68,26 @@ def test_the_command_finds_everything_that_is_shipped_with_it(installed: Path, e
     assert "Kafka" in said("--help")
     assert "inlj" in said("joins").split()
     assert "product_code" in said("explain", "--offline")  # the contracts
+    assert "[dimensions.product]" in said("settings")
+    assert all(Path(file).is_file() for file in said("contracts").split())
     assert all(Path(jar).is_file() for jar in said("jars").strip().split(","))  # the lock of the jars
     where = [str(installed / "python"), "-c", "import pipeline; print(pipeline.__file__)"]
     assert subprocess.check_output(where, text=True).startswith(str(installed.parent))
+
+
+def test_the_installed_command_hands_the_job_to_spark_submit(installed: Path, elsewhere: Path) -> None:
+    program = elsewhere / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    command = [str(installed / "millrace"), "submit", "--master", "spark://x:1", "--", "--config", "my.toml"]
+    environment = {**os.environ, "SPARK_HOME": str(elsewhere)}
+    given = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    *_, script, option, file = given
+    assert (option, file) == ("--config", "my.toml")
+    assert Path(script).is_file()
+    assert Path(script).is_relative_to(installed.parent)
+    assert all(Path(jar).is_file() for jar in given[given.index("--jars") + 1].split(","))
 
 
 def test_the_installed_command_brings_every_sale_to_the_warehouse(
