@@ -50,7 +50,13 @@ def arrow_type(name: str, where: str) -> pa.DataType:
     if name in _TYPES:
         return _TYPES[name]
     if decimal := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", name):
-        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+        precision, scale = int(decimal[1]), int(decimal[2])
+        if not (1 <= precision <= 38 and scale <= precision):
+            raise BadContract(
+                f"{where}: {name} cannot be kept. A decimal has from 1 to 38 digits, of which no more than all are "
+                "decimals: decimal(38,10)."
+            )
+        return pa.decimal128(precision, scale)
     known = ", ".join(_TYPES)
     raise BadContract(f"{where}: {name!r} is not a type. Known types: {known}, decimal(precision,scale).")
 

@@ -99,6 +99,24 @@ def list_topics(config: Config = None, set_: Set = None) -> None:
 
 
 @commands.command()
+def sql(
+    file: Annotated[Path, typer.Argument(help="Statements, each ended with a semicolon.")],
+    folder: Folder = _FOLDER,
+) -> None:
+    """Run SQL in the embedded database, as its owner: master tables of your own, which the job may then read."""
+    from pipeline.local.stack import Stack
+
+    try:
+        script = file.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise BadSetting(
+            f"{file} cannot be read as UTF-8 text: {getattr(error, 'strerror', None) or error}."
+        ) from error
+    tables = Stack(folder).database.run_script(script)
+    print(f"tables    {', '.join(tables)}: the job's account may read them")
+
+
+@commands.command()
 def seed(
     products: Annotated[int, typer.Option(min=1)] = 2_000_000,
     customers: Annotated[int, typer.Option(min=1)] = 200_000,

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pymysql
+from pymysql.constants import CLIENT
 
+from pipeline.errors import MillraceError
 from pipeline.local import cache, database_programs
 from pipeline.local.database_programs import DatabaseProgram
 from pipeline.local.ports import LOOPBACK
@@ -21,6 +23,10 @@ from pipeline.local.process import Server, ServerFailed
 
 MASTER = "master"
 DIMENSION_TABLES = ("product", "customer", "store")
+
+
+class ScriptFailed(MillraceError):
+    """The database refused a statement of the user's own."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,24 @@ class Database(Server):
         with self.connect(role, database) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
+
+    def run_script(self, script: str) -> list[str]:
+        """Run statements as the owner of the master data; the job's account may then read all tables that are there."""
+        try:
+            several = self.connect(client_flag=CLIENT.MULTI_STATEMENTS, charset="utf8mb4")
+            with several as connection, connection.cursor() as cursor:
+                cursor.execute(script)
+                while cursor.nextset():
+                    pass
+                cursor.execute("SHOW TABLES")
+                tables = sorted(str(name) for (name,) in cursor.fetchall())
+        except pymysql.MySQLError as error:
+            raise ScriptFailed(
+                f"the database refused a statement: {error.args[-1]}. Those before it were run; mend it and run the "
+                "rest, or drop the tables first."
+            ) from error
+        self.allow_reading(tables)
+        return tables
 
     def create_database(self, name: str) -> None:
         """A fresh database beside `master`, with the same rights on the shipped dimensions' tables."""

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.contracts import Field
-from pipeline.errors import BadContract
 from pipeline.parse.kinds import Column, Kind
 from pipeline.parse.reasons import OUT_OF_RANGE, WRONG_TYPE, Number
 from pipeline.parse.rules import WholeNumbers
@@ -39,8 +38,6 @@ class Decimal(Kind):
     def __init__(self, field: Field) -> None:
         super().__init__(field)
         self._precision, self._scale = field.type.precision, field.type.scale
-        if self._scale > self._precision:
-            raise BadContract(f"field {field.name}: {field.type} has more decimals than digits.")
         most = 10**self._precision - 1
         self._allowed = allowed = WholeNumbers.of(field, -most, most, self._scale)
         self._among = np.array([n for n in allowed.among or () if abs(n) < 10**_DIGITS], np.int64)

@@ -26,6 +26,7 @@ Curve = tuple[str, list[float], list[float]]  # legend, Unix times, values
 Ask = Callable[[str], list[dict]]  # a range query's result
 
 _COLORS = ("#56A64B", "#3274D9", "#FF780A", "#A352CC", "#E02F44", "#F2CC0C", "#8AB8FF", "#B877D9", "#96D98D", "#7A7A7A")
+CAPTION = "Drawn by matplotlib from this dashboard's queries and a test run; not a screenshot of Grafana"
 _BACKGROUND, _PANEL, _TEXT = "#111217", "#181b1f", "#ccccdc"
 _ROW_INCHES, _WIDTH_INCHES, _DOTS = 0.4, 15, 72
 _SHADES, _LETTER_INCHES = 96, 0.05
@@ -102,6 +103,7 @@ def draw(board: Board, ask: Ask, interval: str, span: tuple[float, float], file:
     figure = pyplot.figure(figsize=(_WIDTH_INCHES, (bottom + 1) * _ROW_INCHES), facecolor=_BACKGROUND)
     row = 1 / (bottom + 1)  # of the grid, as a share of the figure
     figure.text(0.01, 1 - 0.6 * row, board.title, color=_TEXT, size=15, va="center")
+    figure.text(0.99, 1 - 0.6 * row, CAPTION, color=_TEXT, size=9, va="center", ha="right")
     for panel in board.panels:
         x, y, width, height = panel.place
         top = (bottom - y) * row

@@ -238,6 +238,8 @@ def test_long_values_cost_no_more_than_their_length(tmp_path: Path) -> None:
         ({"x-type": "int32", "type": "integer", "minimum": "5"}, "minimum"),
         ({"x-type": "int32", "type": "integer", "multipleOf": 0}, "multipleOf"),
         ({"x-type": "decimal(2,5)", "type": "number"}, "decimals"),
+        ({"x-type": "decimal(39,2)", "type": "number"}, "from 1 to 38 digits"),
+        ({"x-type": "decimal(0,0)", "type": "number"}, "from 1 to 38 digits"),
     ],
 )
 def test_a_contract_that_cannot_be_kept_is_refused_by_name(rules: dict[str, Any], words: str, tmp_path: Path) -> None:
