@@ -27,20 +27,23 @@ if TYPE_CHECKING:
 
 UNKNOWN_MEMBER = -1
 
+Predict = Callable[[int], float]  # the service rate that the cost model expects in windows of so many sales
+
 
 class Dimension:
     """One dimension of the sales: gives each sale its master row by way of a join."""
 
-    def __init__(self, contract: DimensionContract, join: Join, predicted_rate: float = 0.0) -> None:
+    def __init__(self, contract: DimensionContract, join: Join, predict: Predict | None = None) -> None:
         self.contract = contract
         self.join = join
-        self.predicted_rate = predicted_rate  # sales a second, as the cost model has it; 0: it was not asked
+        self._predict = predict
         self.begin_batch()
 
     def begin_batch(self) -> None:
         self._counts_before = dict(vars(self.join.statistics))
         self._reads_before = {kind: dict(vars(count)) for kind, count in self.join.master.reads.by_kind.items()}
         self._seconds = 0.0
+        self._windows: list[int] = []  # sales in each
         self._queue_wait, self._processing = Histogram(), Histogram()
 
     def enrich(self, sales: pa.Table, limits: Worker) -> Iterator[pa.Table]:
@@ -49,6 +52,7 @@ class Dimension:
         In one piece, in their order; but where the master has keys more than once, there is one row for each match,
         and the rows come in pieces no larger than a window.
         """
+        self._windows.append(len(sales))
         key = keys.pack([sales[f"sale.{k.field}"] for k in self.contract.natural_key])
         for served in self._served(key, _unix_seconds(sales["message.timestamp"]), limits.window_sales):
             order, match, rows = _by_sale(served, len(sales), self.join.master.schema)
@@ -97,6 +101,13 @@ class Dimension:
         self._seconds += time.perf_counter() - began
         yield served
 
+    def _predicted_rate(self) -> float:
+        """Of this batch's windows as they were: a small one cannot be served as fast as a large one. 0: not asked."""
+        windows = [sales for sales in self._windows if sales]
+        if self._predict is None or not windows:
+            return 0.0
+        return sum(windows) / sum(sales / self._predict(sales) for sales in windows)
+
     def report(self) -> DimensionReport:
         reads = self.join.master.reads.by_kind
         return DimensionReport(
@@ -107,7 +118,7 @@ class Dimension:
                 for kind, count in reads.items()
             },
             seconds=self._seconds,
-            predicted_rate=self.predicted_rate,
+            predicted_rate=self._predicted_rate(),
             memory=self.join.memory_used(),
             memory_limit=int(self.join.memory),
             cached_rows=self.join.cached_rows,

@@ -42,7 +42,9 @@ COUNTERS = {
 }
 GAUGES = {
     "millrace_service_rate": Family(JOIN, "Last batch: sales served per worker second of join time."),
-    "millrace_predicted_service_rate": Family(JOIN, "Last batch: the service rate the cost model says."),
+    "millrace_predicted_service_rate": Family(
+        JOIN, "Last batch: the service rate the cost model says for windows of its sizes."
+    ),
     "millrace_cache_load_seconds": Family(("dimension",), "Last batch: mean duration of a request to the master."),
     "millrace_cache_rows": Family(("dimension",), "Master rows and absences in memory, in the last batch's workers."),
     "millrace_cache_bytes": Family(("dimension",), "Bytes they take."),

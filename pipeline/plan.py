@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -41,10 +41,11 @@ class Plan:
             connections=self.settings.master.connections,
         )
 
-    def predict(self, dimension: str, relation: Relation) -> Prediction:
-        """What the cost model expects of the join that the settings name."""
+    def predict(self, dimension: str, relation: Relation, window: int) -> Prediction:
+        """What the cost model expects of the join that the settings name, in windows of so many sales."""
         settings = self.settings.dimensions[dimension]
         options = self.options(dimension)
+        options = replace(options, stream=replace(options.stream, batch=window), planned=options.stream)
         return joins.predict(settings.algorithm, settings.memory, relation, options, settings.front_stage)
 
     def topic(self, name: str) -> TopicContract:

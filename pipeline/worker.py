@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,16 +12,19 @@ import pyarrow as pa
 from pipeline import joins
 from pipeline.contracts import DimensionContract, TableContract
 from pipeline.driver import ended
-from pipeline.enrich import Dimension
+from pipeline.enrich import Dimension, Predict
 from pipeline.errors import BudgetTooSmall
 from pipeline.flow import SaleFlow
 from pipeline.joins.base import Join
+from pipeline.joins.cost.units import Relation
 from pipeline.master.mysql import MySqlMaster
 from pipeline.master.port import Master
 from pipeline.parse import Parser
 from pipeline.plan import Plan
 from pipeline.report import Report
 from pipeline.warehouse.files import TableFiles, table_files
+
+_STEP = 1.2  # from one size of windows to the next
 
 _dimensions: dict[str, Dimension] = {}  # soft state, by everything that shaped it
 
@@ -75,8 +79,18 @@ def _dimension(plan: Plan, contract: DimensionContract) -> Dimension:
     shaped_by = repr((contract, settings, server, str(server.password), plan.options(contract.name)))
     if shaped_by not in _dimensions:
         join = make_join(plan, contract.name, MySqlMaster(server, contract))
-        _dimensions[shaped_by] = Dimension(contract, join, plan.predict(contract.name, join.relation).mu)
+        _dimensions[shaped_by] = Dimension(contract, join, _prediction(plan, contract.name, join.relation))
     return _dimensions[shaped_by]
+
+
+def _prediction(plan: Plan, name: str, relation: Relation) -> Predict:
+    """The service rate the cost model expects, for sizes of windows that differ by a fifth: each is asked for once."""
+
+    @cache
+    def of_size(step: int) -> float:
+        return plan.predict(name, relation, max(1, round(_STEP**step))).mu
+
+    return lambda sales: of_size(round(math.log(sales, _STEP)))
 
 
 def make_join(plan: Plan, name: str, master: Master) -> Join:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar
 
 from pipeline.joins.base import USUAL, Join, Options, relation
@@ -86,9 +87,9 @@ class AutoJoin(FrontStage):
     def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
         # What is chosen, and how the memory is split, does not follow from the sales that come in the end.
         planned = options.as_planned
-        if cls._chosen(memory, relation, planned)[0] is PlainLookUps:
+        if _kind(memory, relation, planned) is PlainLookUps:
             return PlainLookUps.predict(memory, relation, options)
-        return cost.predict(memory, cost.inner_memory(memory, *_given(relation, planned)), *_given(relation, options))
+        return cost.predict(memory, _inner_memory(memory, relation, planned), *_given(relation, options))
 
     @classmethod
     def least(cls, relation: Relation, options: Options) -> float:
@@ -162,6 +163,16 @@ class AutoJoin(FrontStage):
 def _given(R: Relation, options: Options) -> tuple[Relation, Stream, UnitCosts, int, int]:
     """What the cost model wants to know."""
     return R, options.stream, options.costs, options.batch, options.connections
+
+
+@lru_cache(maxsize=32)
+def _kind(memory: int, R: Relation, options: Options) -> type[Join]:
+    return AutoJoin._chosen(memory, R, options)[0]
+
+
+@lru_cache(maxsize=32)
+def _inner_memory(memory: int, R: Relation, options: Options) -> int:
+    return cost.inner_memory(memory, *_given(R, options))
 
 
 def _behind(inner: int, memory: int, R: Relation, options: Options) -> Options:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -217,6 +217,7 @@ def predict_before(behind: type[Join], memory: int, R: Relation, options: Option
     return replace(prediction, algorithm=named or prediction.algorithm)
 
 
+@lru_cache(maxsize=32)
 def _split_before(behind: type[Join], memory: int, R: Relation, options: Options) -> int:
     least = math.ceil(behind.least(R, options))
     model = partial(_predict_behind, behind, R, options)

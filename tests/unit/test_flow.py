@@ -126,6 +126,16 @@ def test_every_message_is_exactly_one_fact_or_one_reject_at_its_own_offset(tmp_p
     assert sum(file.rows for file in report.facts) == len(facts)
 
 
+def test_the_predicted_service_rate_is_that_of_the_windows_as_they_came(tmp_path: Path, masters) -> None:
+    flow = flow_into(tmp_path, masters, "worker.window_sales=150")
+    first = flow.dimensions[0]
+    flow.dimensions[0] = Dimension(first.contract, first.join, predict=lambda sales: 10.0 * sales)
+    for _ in range(2):  # the second batch forgets the first
+        report = flow.run([batch_of(*map(sale, range(n, n + 50)), first_offset=n) for n in range(0, 200, 50)])
+        assert report.dimensions["product"].predicted_rate == pytest.approx(200 / (150 / 1_500 + 50 / 500))
+    assert report.dimensions["customer"].predicted_rate == 0  # nobody was asked
+
+
 def test_two_topics_in_one_window_keep_their_names_and_offsets(tmp_path: Path, masters) -> None:
     report = flow_into(tmp_path, masters).run(
         [batch_of(sale(1)), batch_of(sale(2), sale(3), topic="more", first_offset=9)]
