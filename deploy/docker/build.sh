@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # The steps of deploy/Dockerfile, so that a test can take them without Docker:
 #
-#   build.sh packages FOLDER     what Millrace imports, by hash, into FOLDER/packages
-#   build.sh application FOLDER  with code, schemas and jars.lock in FOLDER: the jars by sha256, the command, byte code
+#   build.sh packages FOLDER             what Millrace imports, by hash, into FOLDER/packages
+#   build.sh application FOLDER [STORE]  with code, schemas and jars.lock in FOLDER: the jars by sha256, those of a store's
+#                                        connector too (s3, azure, google), the command, byte code
 #
 # SPARK_HOME is a Spark distribution; PYTHON the interpreter that will run it. PySpark comes from the distribution.
 set -euo pipefail
 step=$1
 folder=$(realpath "$2")
+store=${3:-}
 python=${PYTHON:-python3}
 : "${SPARK_HOME:?must name a Spark distribution}"
 
@@ -24,7 +26,7 @@ application() {
     ln -sf "$(ls "$SPARK_HOME"/python/lib/py4j-*-src.zip)" "$folder/py4j.zip"
     export PYTHONPATH=$folder:$folder/packages:$SPARK_HOME/python:$folder/py4j.zip
     export MILLRACE_CACHE=$folder/cache
-    "$python" -m pipeline.cli jars >"$folder/jars.list"
+    "$python" -m pipeline.cli jars ${store:+--store "$store"} >"$folder/jars.list"
     # Spark wants the jars at a place of their own, named by file: local:///opt/millrace/jars/….
     ln -sfn cache/jars "$folder/jars"
     mkdir -p "$folder/bin"

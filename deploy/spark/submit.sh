@@ -27,7 +27,7 @@ ask() { "$python" -c "$1"; }
 JAVA_HOME=$("$python" -m pipeline.local.java)
 SPARK_HOME=${SPARK_HOME:-$(ask 'from pyspark.find_spark_home import _find_spark_home as home; print(home())')}
 export JAVA_HOME SPARK_HOME
-jars=$("$python" -m pipeline.cli jars)
+jars=$("$python" -m pipeline.cli jars "$@") # by the job's own settings: they say which store's connector it needs
 archives=$("$python" "$here/pack.py")
 { read -r code && read -r packages; } <<<"$archives"
 version=$(ask 'import sys; print("%d.%d" % sys.version_info[:2])')

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import jsonschema
@@ -12,7 +14,7 @@ import pytest
 from pipeline import settings
 from pipeline.local import jars
 from pipeline.settings_sources import tomllib
-from tests.deploy.compose import COMPOSE, ROOT, SERVICES, mounts
+from tests.deploy.compose import COMPOSE, ROOT, SERVICES, health_check, mounts
 
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 
@@ -22,6 +24,40 @@ def test_the_file_is_what_the_compose_specification_allows() -> None:
     allowed = jsonschema.Draft7Validator(schema)
     allowed.validate(COMPOSE)
     assert not allowed.is_valid({**COMPOSE, "services": {"job": {"imagee": "x"}}})
+
+
+@pytest.mark.slow
+def test_compose_s_own_loader_understands_the_file_as_these_tests_do(tmp_path: Path) -> None:
+    """With Go at hand; without it the schema above is what checks the file, and this says so."""
+    if not (go := shutil.which("go")):
+        pytest.skip("no Go on this machine: the file was checked by the specification's schema only")
+    program = tmp_path / "composecheck"
+    source = Path(__file__).parent / "composecheck"
+    subprocess.run([go, "build", "-o", str(program), "."], cwd=source, check=True)
+
+    def load(file: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(program), str(file)], capture_output=True, text=True, check=False)
+
+    done = load(ROOT / "docker-compose.yml")
+    assert done.returncode == 0, done.stderr
+    loaded = json.loads(done.stdout)["services"]
+    assert set(loaded) == set(SERVICES)
+    for name, service in loaded.items():
+        if "healthcheck" in SERVICES[name]:
+            understood = service["healthcheck"]["test"][1:]
+            assert understood == health_check(name)[-len(understood) :]
+        assert {volume["target"]: volume["source"] for volume in service.get("volumes", ())} == mounts(name)
+    (tmp_path / "wrong.yml").write_text(
+        (ROOT / "docker-compose.yml").read_text().replace("service_completed_successfully", "service_done")
+    )
+    assert load(tmp_path / "wrong.yml").returncode == 1
+    (tmp_path / "loose.yml").write_text("services: {a: {image: b, depends_on: [nobody]}}\n")
+    assert "nobody" in load(tmp_path / "loose.yml").stderr
+
+
+def test_no_container_gets_a_volume_that_nobody_named() -> None:
+    assert "VOLUME" not in re.findall(r"^[A-Z]+", DOCKERFILE, re.MULTILINE)
+    assert [name for name in SERVICES if "/data" in mounts(name)] == ["job"]
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -18,10 +18,12 @@ from pipeline.generate.workload import Workload
 from pipeline.local.java import java_home
 from pipeline.local.stack import StackInfo
 from tests.deploy.compose import ROOT
+from tests.object_store import object_store
 from tests.running import Job
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+STORE = "s3"  # the build argument; without it the image has the same jars, less the connector's
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 
 
@@ -63,7 +65,8 @@ class Image:
             if step == "COPY":
                 self._copy(words[:-1], self.millrace / words[-1])
             else:
-                command = [self.local(word) for word in line.partition("&&")[0].split()[1:]]
+                words = line.partition("&&")[0].split()[1:]
+                command = [self.local(word).replace("$STORE", STORE) for word in words]
                 # Pip's own settings, which an engine would give as build arguments.
                 pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
                 home = {"HOME": os.environ["HOME"], "PATH": self.path, "SPARK_HOME": str(self.spark)}
@@ -113,22 +116,31 @@ def test_pyspark_is_the_distribution_s_own(image: Image) -> None:
     assert not (image.millrace / "packages" / "pyspark").exists()
 
 
-def test_the_image_s_command_brings_every_sale_to_the_warehouse_and_writes_nothing_into_the_image(
-    image: Image, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled, monkeypatch: pytest.MonkeyPatch
+def test_the_image_s_command_brings_every_sale_to_an_object_store_and_writes_nothing_into_the_image(
+    image: Image,
+    seeded: StackInfo,
+    seeded_sizes: Sizes,
+    topic: str,
+    tmp_path: Path,
+    reconciled,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     workload = Workload(topics={topic: 1.0}, sizes=seeded_sizes, malformed=0.02, unknown=0.03)
     sent = generate(bootstrap=seeded.bootstrap, workload=workload, messages=5_000, partitions=2, progress=False)
-    job = Job(image.data, seeded, topic, job__trigger="available-now")
     [command] = re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
     program, *arguments = re.findall(r'"([^"]+)"', command)
-    job.command = [str(image.millrace / "bin" / program), *arguments]
-    before = image.files()
-    with monkeypatch.context() as inside:
-        for name in list(os.environ):
-            inside.delenv(name)
-        for name, value in image.environment.items():
-            inside.setenv(name, value)
-        job.start()
-    assert job.wait() == 0, job.tail()
-    assert image.files() == before
-    reconciled(job, sent)
+    with object_store(tmp_path) as store:
+        job = Job(
+            image.data, seeded, topic, **store.settings(store.create_bucket("shop")), job__trigger="available-now"
+        )
+        job.command = [str(image.millrace / "bin" / program), *arguments]
+        before = image.files()
+        with monkeypatch.context() as inside:
+            for name in list(os.environ):
+                inside.delenv(name)
+            for name, value in image.environment.items():
+                inside.setenv(name, value)
+            job.start()
+        assert job.wait() == 0, job.tail()
+        assert image.files() == before
+        reconciled(job, sent)

@@ -63,12 +63,33 @@ def initialised(mysql: Database, tmp_path_factory: pytest.TempPathFactory) -> Da
     return mysql
 
 
-def said_by(script: Path, secret: Path) -> str:
-    """What a script gives to the entry point's own function. An executable one would be run, and not find it."""
-    assert script.stat().st_mode & 0o111 == 0
-    command = f'set -eu; docker_process_sql() {{ cat; }}; . "{script}"'
-    environment = {"MYSQL_READER_PASSWORD_FILE": str(secret), "PATH": "/usr/bin:/bin"}
-    return subprocess.run(["bash", "-c", command], env=environment, check=True, capture_output=True, text=True).stdout
+def said_by(script: Path, secret: Path, executable: bool = False) -> str:
+    """What a script gives to the client: run if it is executable, else sourced, as the entry point does it."""
+    own = secret.parent / script.name
+    own.write_text(script.read_text())
+    own.chmod(0o755 if executable else 0o644)
+    (secret.parent / "mysql").write_text("#!/bin/sh\ncat\n")
+    (secret.parent / "mysql").chmod(0o755)
+    way = "" if executable else ". "
+    command = f'set -eo pipefail; shopt -s nullglob; {way}"{own}"; shopt -po nounset >&2 || true; set >&2'
+    environment = {"MYSQL_READER_PASSWORD_FILE": str(secret), "PATH": f"{secret.parent}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "set +o nounset" in done.stderr  # of the entry point, whose shell it is
+    assert "password=" not in done.stderr
+    return done.stdout
+
+
+def test_the_script_says_the_same_executed_as_sourced_and_a_failure_ends_the_set_up(tmp_path: Path) -> None:
+    [script] = [ROOT / source for place, source in mounts("mysql").items() if place.endswith(".sh")]
+    secret = tmp_path / "secret"
+    secret.write_text(f"{PASSWORD}\n")
+    said = said_by(script, secret)
+    assert "IDENTIFIED BY 'it''s a \\\\ secret';" in said
+    assert said_by(script, secret, executable=True) == said
+    for executable in (True, False):
+        with pytest.raises(AssertionError, match="No such file"):
+            said_by(script, tmp_path / "missing", executable)
 
 
 def test_the_server_takes_every_mounted_setting(mysql: Database) -> None:
