@@ -1,4 +1,4 @@
-"""A disk that fills up under a running job: one sentence, and when there is room the same start goes on, exactly once."""
+"""A disk that fills up under a running job: one sentence; with room again the same start goes on, exactly once."""
 
 from __future__ import annotations
 
