@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline import failures
+from pipeline import failures, logs
 from pipeline.commands import Config, Set, before, job, laptop, mend, operate, reference
 
 app = typer.Typer(
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     # It may stand anywhere, but behind two dashes words belong to somebody else.
     ours = words[: words.index("--")] if "--" in words else words
-    debug = "--debug" in ours
+    debug = logs.whole = "--debug" in ours
     with failures.told(debug):
         app([word for word in ours if word != "--debug"] + words[len(ours) :], prog_name="millrace")
 

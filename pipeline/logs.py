@@ -9,16 +9,22 @@ import re
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from pathlib import Path
 
 from pipeline.errors import BadSetting
 
 FORM = "MILLRACE_LOG"
+SPARKS_LINES = Path(__file__).with_name("log4j2.properties")
 _LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _NAMES = r"password|passwd|pwd|secret|token|credentials?|access[._-]?key|jaas[._]config"
 _VALUE = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;&)}\]]+"
 # `password=…`, `"password": "…"`, `sasl.jaas.config = …`; but not `password_file`, which names a place.
 _NAMED = re.compile(rf"((?i:{_NAMES})[\"']?\s*[=:]\s*)({_VALUE})")
 _IN_URL = re.compile(r"(://[^\s/:@]*:)[^\s@]+(?=@)")
+
+
+# `--debug`: frames and tracebacks too, ours, Spark's and those of the bridge between.
+whole = False
 
 
 def to_stderr(environment: Mapping[str, str] | None = None) -> None:
@@ -29,7 +35,7 @@ def to_stderr(environment: Mapping[str, str] | None = None) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else Lines(_LINE))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.WARNING if whole else logging.CRITICAL)
 
 
 class Lines(logging.Formatter):

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from pipeline import logs
 from pipeline.errors import BadSetting
 from pipeline.local import jars, java
 from pipeline.settings import Settings
@@ -23,6 +24,8 @@ def open_session(settings: Settings) -> SparkSession:
     os.environ.update(java.environment())
     os.environ.setdefault("JAVA_HOME", str(java.java_home()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not logs.whole:
+        os.environ.setdefault("LOG4J_CONFIGURATION_FILE", logs.SPARKS_LINES.as_uri())
     local = settings.spark.master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,5 +53,17 @@ def test_killed_drivers_lose_nothing_on_an_object_store_and_write_nothing_twice(
         job.start()
         assert job.wait() == 0, job.tail()
     reconciled(job, sent)
+    said = maintain(job)
+    assert "fact_sales: merge nothing" in said
+    assert "fact_sales: delete the files that left the table" in said
+    reconciled(job, sent)
     assert any(key.startswith("checkpoint/commits/") for key in store.keys("shop"))
     assert not (tmp_path / "checkpoint").exists()
+
+
+def maintain(job: Job) -> str:
+    options = [word for assignment in job.assignments for word in ("--set", assignment)]
+    command = [sys.executable, "-m", "pipeline.cli", "maintain", "--job-is-stopped", *options]
+    done = subprocess.run(command, cwd=job.folder, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
