@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 
 from pipeline.generate.keys import Sizes
@@ -64,3 +65,16 @@ def reconciled() -> Callable[[Job, Report | None], None]:
         assert verdict.ok, str(verdict)
 
     return prove
+
+
+_POOLS: list[pa.MemoryPool] = []  # what was allocated in a pool needs it as long as it lives
+
+
+@pytest.fixture
+def arrow_memory() -> Iterator[pa.MemoryPool]:
+    """A pool that counts what this test makes Arrow allocate, and nothing else."""
+    usual = pa.default_memory_pool()
+    _POOLS.append(pa.proxy_memory_pool(pa.system_memory_pool()))
+    pa.set_memory_pool(_POOLS[-1])
+    yield _POOLS[-1]
+    pa.set_memory_pool(usual)

@@ -7,7 +7,7 @@ import secrets
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -208,7 +208,7 @@ class Database(Server):
         return self.folder / "kind"
 
 
-@cache
+@lru_cache
 def _unverified_tls() -> ssl.SSLContext:
     """Made here and once: pymysql's own reads all authorities of the machine, 16 ms of CPU for each connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

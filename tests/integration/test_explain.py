@@ -93,7 +93,7 @@ def test_without_a_unique_index_meshjoin_works_but_not_behind_a_front_stage(own)
 
 
 def test_a_budget_too_small_is_refused_as_run_refuses_it(own):
-    small = {"dimensions.product.memory": "8 KiB", "dimensions.product.algorithm": "meshjoin"}
+    small = {"dimensions.product.memory": "11 KiB", "dimensions.product.algorithm": "meshjoin"}
     settings = own(PRODUCT, CUSTOMER, STORE) | small
     done = explain(settings)
     assert done.exit_code == 2

@@ -24,16 +24,6 @@ def workload():
     return thousands(rows=100_000, sales=SALES, skew=0.3)
 
 
-@pytest.fixture
-def arrow_memory():
-    """A pool that only this file uses, so that its peak is that of the joins tried here."""
-    usual, ours = pa.default_memory_pool(), pa.system_memory_pool()
-    assert usual.backend_name != ours.backend_name, "ARROW_DEFAULT_MEMORY_POOL=system hides what the joins allocate"
-    pa.set_memory_pool(ours)
-    yield ours
-    pa.set_memory_pool(usual)
-
-
 def takes_repeated_keys(variant: Variant) -> bool:
     return not JOINS[variant.name].needs_index and not variant.behind_front_stage
 

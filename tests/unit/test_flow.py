@@ -261,22 +261,21 @@ def test_the_newest_message_of_each_partition_is_told_with_its_time(tmp_path: Pa
     assert report.offsets["sales/0"] == Offsets(first=7, last=9, messages=3, last_sent=SENT_AT - 5)
 
 
-def test_millions_of_matches_leave_in_pieces_and_take_no_more_memory_than_a_window(tmp_path: Path, masters) -> None:
+def test_millions_of_matches_leave_in_pieces_and_take_no_more_memory_than_a_window(
+    tmp_path: Path, masters, arrow_memory: pa.MemoryPool
+) -> None:
     """2 000 sales of one product that the master has 1 000 times, and two more dimensions behind it."""
     sales, times = 2_000, 1_000
     once = masters["product"].table.slice(1, 1)
     repeated = MemoryMaster(pa.concat_tables([once] * times).combine_chunks(), unique=False)
     flow = flow_into(tmp_path, masters, "worker.window_sales=20000")
     flow.dimensions[0] = Dimension(flow.dimensions[0].contract, MeshJoin(repeated, 2 << 20))
-    usual, ours = pa.default_memory_pool(), pa.system_memory_pool()
-    pa.set_memory_pool(ours)
     tracemalloc.start()
     try:
         report = flow.run([batch_of(*(sale(n, product_code="P1") for n in range(sales)))])
-        peak = tracemalloc.get_traced_memory()[1] + ours.max_memory()
+        peak = tracemalloc.get_traced_memory()[1] + arrow_memory.max_memory()
     finally:
         tracemalloc.stop()
-        pa.set_memory_pool(usual)
     assert report.sales == sum(file.rows for file in report.facts) == sales * times
     [file] = (tmp_path / "facts").rglob("*.parquet")
     told = pq.ParquetFile(file)
