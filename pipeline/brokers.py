@@ -61,7 +61,9 @@ class Brokers:
             self.admin = AdminClient(self._quiet.settings)
         except KafkaException as error:
             raise BadSetting(
-                f"Kafka's client refuses its settings: {error.args[0].str()}. Mend [kafka.client] or kafka.bootstrap."
+                f"Kafka's client refuses its settings: {error.args[0].str()}. Mend [kafka.client] or kafka.bootstrap. "
+                "What only Java's client knows belongs in [kafka.client_java], what only this one knows in "
+                "[kafka.client_librdkafka]."
             ) from error
 
     def topics(self) -> dict[str, Any]:

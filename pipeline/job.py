@@ -65,12 +65,9 @@ def run(settings: Settings) -> None:
     stop.listen()
     try:
         _run(settings, stop)
-    except StoppedEarly:
-        log.info("stopped while it started: nothing was read, nothing written")
-    except Exception:
-        if not stop.interrupted:
+    except (StoppedEarly, Exception):
+        if not stop.interrupted:  # PySpark may meet the interruption with an error of its own
             raise
-        # The signal reached Spark as well, and what was just asked of it got no answer.
         log.info("stopped while it started: nothing was read, nothing written")
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from pipeline import logs
 from pipeline.errors import BadSetting
@@ -40,10 +43,38 @@ def open_session(settings: Settings) -> SparkSession:
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     for name, value in {**_conf(settings), **settings.spark.conf, **own}.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with _deaf_to_sigterm():
+        spark = builder.getOrCreate()
     _check_conf(spark)
     hadoop.configure(spark, settings)
     return spark
+
+
+@contextmanager
+def _deaf_to_sigterm() -> Iterator[None]:
+    """Start Spark's JVM so that SIGTERM does not end it: systemd and `timeout` send it to the whole group.
+
+    The job ends the batch in hand first. Spark ends with its standard input, which closes when this process ends, in any
+    way. PySpark has no parameter for that, so what it starts processes with is exchanged for the time of the start.
+    """
+    from pyspark import java_gateway
+
+    gateway: Any = java_gateway
+    start = gateway.Popen
+
+    def start_deaf(*arguments: Any, preexec_fn: Callable[[], None] | None = None, **options: Any) -> Any:
+        def before() -> None:
+            if preexec_fn:
+                preexec_fn()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is ignored stays ignored in the program started
+
+        return start(*arguments, preexec_fn=before, **options)
+
+    gateway.Popen = start_deaf
+    try:
+        yield
+    finally:
+        gateway.Popen = start
 
 
 def _jars(settings: Settings, local: bool) -> dict[str, str]:

@@ -8,7 +8,8 @@ in, else `.millrace/stack.toml` there, which `millrace up` writes. One file coun
 
 Paths: a relative path is below the folder of the file that names it; so are the defaults' when there is a file, so that
 a job is the same from wherever it is started. In the environment, with --set, and without a file: below the folder the
-command runs in. `kafka.client`, `spark.conf` and `warehouse.storage_options` go to others as they are.
+command runs in. `kafka.client` goes to all Kafka clients as it is, `kafka.client_java` and `kafka.client_librdkafka` to
+one kind; `spark.conf` to Spark, `warehouse.storage_options` to deltalake.
 
 Dimensions: those that the settings name. A file that names any names them all. If it names none, those that environment
 and --set together name, and if these name none but some of the shipped three (product, customer, store), they change
@@ -35,7 +36,7 @@ STACK_FILE = Path(".millrace/stack.toml")  # written by `millrace up`: where the
 @dataclass(frozen=True)
 class Job:
     name: str = "millrace"
-    trigger: str = "2 s"
+    trigger: str = "500 ms"
     max_offsets_per_trigger: int = 250_000
     checkpoint: Place = Place(".millrace/checkpoint")
 
@@ -72,6 +73,18 @@ class Kafka:
     contracts: dict[str, str] = field(default_factory=dict)
     max_message_bytes: Bytes = Bytes(1 << 20)
     client: dict[str, str] = field(default_factory=dict)
+    client_java: dict[str, str] = field(default_factory=dict)
+    client_librdkafka: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def java(self) -> dict[str, str]:
+        """What Spark's Kafka source is given."""
+        return self.client | self.client_java
+
+    @property
+    def librdkafka(self) -> dict[str, str]:
+        """What our own clients are given, which look after topics and offsets."""
+        return self.client | self.client_librdkafka
 
     def __post_init__(self) -> None:
         _need(bool(self.topics) or bool(self.topic_pattern), "kafka.topics", self.topics, "at least one topic")

@@ -24,7 +24,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero: the broker is older 
 class Topics:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
-        self._brokers = Brokers(kafka.bootstrap, kafka.client, _ANSWER_WITHIN)
+        self._brokers = Brokers(kafka.bootstrap, kafka.librdkafka, _ANSWER_WITHIN)
         self._admin = self._brokers.admin
 
     def check(self) -> None:
@@ -77,7 +77,7 @@ class Topics:
         """The first message at this offset or behind it; None if there is none (any more)."""
         consumer = Consumer(
             {
-                **Quiet(self._kafka.bootstrap, self._kafka.client).settings,
+                **Quiet(self._kafka.bootstrap, self._kafka.librdkafka).settings,
                 "group.id": "millrace-looks",  # the client insists on a name; no group is joined
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

@@ -84,7 +84,7 @@ def create_topic(
     from pipeline.brokers import Brokers
 
     kafka = chosen(config, set_).kafka
-    Brokers(kafka.bootstrap, kafka.client).create(name, partitions)
+    Brokers(kafka.bootstrap, kafka.librdkafka).create(name, partitions)
     print(f"topic {name} with {partitions} partitions at {kafka.bootstrap}")
 
 
@@ -94,7 +94,7 @@ def list_topics(config: Config = None, set_: Set = None) -> None:
     from pipeline.brokers import Brokers
 
     kafka = chosen(config, set_).kafka
-    for name, topic in sorted(Brokers(kafka.bootstrap, kafka.client).topics().items()):
+    for name, topic in sorted(Brokers(kafka.bootstrap, kafka.librdkafka).topics().items()):
         print(f"{name} {len(topic.partitions)}")
 
 
@@ -179,7 +179,7 @@ def generate(
     try:
         sent = generating.generate(
             bootstrap=kafka.bootstrap,
-            client=kafka.client,
+            client=kafka.librdkafka,
             workload=workload,
             messages=messages,
             seconds=seconds,

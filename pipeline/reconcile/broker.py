@@ -62,7 +62,7 @@ class Broker:
                 auto_offset_reset="none",
                 check_crcs=False,  # 2 MB/s in Python, and what is read is compared byte by byte anyway
                 bootstrap_timeout_ms=_ANSWER_MS,
-                **_client(kafka.client),
+                **_client(kafka.librdkafka),
             )
         except KafkaError as error:
             raise NotReconcilable(f"no Kafka broker answers at {kafka.bootstrap}: {error}.") from error

@@ -257,6 +257,24 @@ def test_a_sigterm_while_it_starts_ends_it_with_one_sentence(job: Job, send, aft
     assert said or process.returncode == -signal.SIGTERM, job.tail()  # within the first imports nobody listens yet
 
 
+def test_a_sigterm_to_the_whole_group_ends_a_running_job_with_one_sentence_and_nothing_is_lost(
+    job: Job, send, reconciled
+) -> None:
+    """As systemd does it: Spark and the workers get the signal too, in the middle of a batch."""
+    sent = send(20_000)
+    job.settings["job.trigger"] = "10 ms"
+    with job:
+        wait_until(lambda: job.committed() > 3_000, "some batches", 90)
+        assert job.process is not None
+        os.killpg(job.process.pid, signal.SIGTERM)
+        assert job.wait(60) == 0, job.tail()
+    assert "Traceback" not in job.log.read_text(), job.tail()
+    assert "stopp" in job.tail(5)
+    job.settings["job.trigger"] = "available-now"
+    works_off(job)
+    reconciled(job, sent)
+
+
 def age(pid: int) -> float:
     started = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
     return float(Path("/proc/uptime").read_text().split()[0]) - started
