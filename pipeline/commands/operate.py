@@ -58,8 +58,13 @@ def submit(context: typer.Context) -> None:
     ours = ["--config", str(before.config)] if before.config else []
     ours += [word for assignment in before.assignments for word in ("--set", assignment)]
     os.environ["MILLRACE_PYTHON"] = sys.executable
-    script = str(resources.deployed("spark/submit.sh"))
-    os.execvp("bash", ["bash", script, *words[:at], "--", *ours, *words[at + 1 :]])
+    script = resources.deployed("spark/submit.sh")
+    if not script.is_file():
+        raise BadSetting(
+            f"there is no {script}: an image has everything in it already. Submit from a clone or a wheel, or let a "
+            "Kubernetes operator start the image."
+        )
+    os.execvp("bash", ["bash", str(script), *words[:at], "--", *ours, *words[at + 1 :]])
 
 
 @commands.command()

@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from pipeline.cli import app
+from pipeline.commands.operate import Verbatim
 from pipeline.metrics_families import COUNTERS, GAUGES, HISTOGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,8 @@ def complaint(words: list[str]) -> str:
         if words[0] not in command.commands:
             return f"there is no command {words[0]}"
         command, words = command.commands[words[0]], words[1:]
+    if isinstance(command, Verbatim):  # spark-submit's own, and behind two dashes those of `run`
+        return complaint(["run", *words[words.index("--") + 1 :]]) if "--" in words else ""
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*known, "--help"}]
     return f"{command.name} has no {', '.join(unknown)}" if unknown else ""
@@ -64,6 +67,8 @@ def test_calls_are_found_and_wrong_ones_noticed() -> None:
     assert list(commands(text)) == [["explain", "--offline"], ["nothing", "--to", "here"], ["up"]]
     assert complaint(["explain", "--rate", "5", "--config=my.toml"]) == ""
     assert complaint(["nothing"]) == "there is no command nothing"
+    assert complaint(["submit", "--master", "local", "--", "--config", "x"]) == ""
+    assert complaint(["submit", "--master", "local", "--", "--quickly"]) == "run has no --quickly"
     assert complaint(["explain", "--quickly"]) == "explain has no --quickly"
 
 
