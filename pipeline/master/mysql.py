@@ -19,8 +19,9 @@ from pipeline.contracts import DimensionContract
 from pipeline.errors import BadContract, MillraceError
 from pipeline.master import order
 from pipeline.master import rows as rows_of
-from pipeline.master.catalogue import Catalogue, no_scan_index, no_unique_index, notes, violations
+from pipeline.master.catalogue import Catalogue
 from pipeline.master.drivers import as_rows
+from pipeline.master.fitting import no_scan_index, no_unique_index, notes, violations
 from pipeline.master.literals import Part, text
 from pipeline.master.order import Collation
 from pipeline.master.pool import Pool, Request
