@@ -47,6 +47,8 @@ def arrow_type(name: str, where: str) -> pa.DataType:
     >>> arrow_type("decimal(18,2)", "an example")
     Decimal128Type(decimal128(18, 2))
     """
+    if not isinstance(name, str):
+        raise BadContract(f"{where}: {name!r} is not a type; a type is a text.")
     if name in _TYPES:
         return _TYPES[name]
     if decimal := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", name):
@@ -150,18 +152,25 @@ class Contracts:
     """Finds contract files: first in the user's folder, then among the shipped ones."""
 
     def __init__(self, folder: str | None = None) -> None:
+        if folder and not Path(folder).is_dir():
+            raise BadContract(f"contracts.folder = {folder} is no folder. Make it, or leave the setting out.")
         self._folders = ([Path(folder)] if folder else []) + [resources.schemas()]
 
     def topic(self, name: str) -> TopicContract:
         path = self._find("topics", f"{name}.json")
         try:
             document = json.loads(path.read_bytes(), parse_float=Decimal)  # bounds of money are exact
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadContract(f"{path}: not JSON ({error}).") from error
-        required = set(document.get("required", ()))
-        fields = [_field(path, key, rules, key in required) for key, rules in document.get("properties", {}).items()]
-        if not fields:
+        properties = document.get("properties") if isinstance(document, dict) else None
+        if not properties or not isinstance(properties, dict):
             raise BadContract(f"{path}: no `properties`; a topic contract needs at least one field.")
+        required = _texts(document, path, "required")
+        if unknown := set(required) - properties.keys():
+            raise BadContract(
+                f"{path}: `required` names {', '.join(sorted(unknown))}, which `properties` does not have."
+            )
+        fields = [_field(path, key, rules, key in required) for key, rules in properties.items()]
         return TopicContract(name, tuple(fields))
 
     def dimension(self, name: str, contract: str | None = None) -> DimensionContract:
@@ -174,13 +183,17 @@ class Contracts:
                     f"{path}: natural key {key.column} has type {key.type!r}; it must be one of "
                     f"{', '.join(_KEY_TYPES)}."
                 )
+        attributes = document.get("attributes", {})
+        if not isinstance(attributes, dict):
+            raise BadContract(f"{path}: `attributes` = {attributes!r} must be a table of columns and their types.")
+        _refuse_twice(["surrogate_key", "updated_at", *attributes], path)
         return DimensionContract(
             name=name,
             table=_text(document, path, "table"),
             natural_key=tuple(keys),
             surrogate_key=_text(document, path, "surrogate_key"),
             updated_at=_text(document, path, "updated_at"),
-            attributes={a: arrow_type(t, f"{path}: {a}") for a, t in document.get("attributes", {}).items()},
+            attributes={a: arrow_type(t, f"{path}: {a}") for a, t in attributes.items()},
         )
 
     def table(self, name: str) -> TableContract:
@@ -190,11 +203,17 @@ class Contracts:
             Column(c["name"], arrow_type(c["type"], f"{path}: {c['name']}"), c["from"], c.get("meaning", ""))
             for c in _tables(document, path, "column")
         )
-        partition_by = tuple(document.get("partition_by", ()))
+        partition_by = _texts(document, path, "partition_by")
+        _refuse_twice([column.name for column in columns], path)
         unknown = set(partition_by) - {c.name for c in columns}
         if unknown:
             raise BadContract(f"{path}: partition_by names {sorted(unknown)}, which are no columns of the table.")
-        return TableContract(_text(document, path, "name"), columns, partition_by)
+        called = _text(document, path, "name")
+        if not re.fullmatch(r"\w[\w.-]*", called):
+            raise BadContract(
+                f"{path}: name = {called!r} becomes a folder's name; it must be a word such as fact_sales."
+            )
+        return TableContract(called, columns, partition_by)
 
     def ddl(self, table: str) -> str:
         """The CREATE TABLE of a master table (used to seed a development database, never on yours)."""
@@ -209,14 +228,29 @@ class Contracts:
 
 
 def _field(path: Path, name: str, rules: dict[str, Any], required: bool) -> Field:
-    if "x-type" not in rules:
+    if not isinstance(rules, dict) or "x-type" not in rules:
         raise BadContract(f"{path}: field {name} has no `x-type`; say which column type it becomes.")
     declared = rules.get("type", "string")
     nullable = isinstance(declared, list) and "null" in declared
     kind = arrow_type(rules["x-type"], f"{path}: {name}")
     if rules["x-type"] == "uint64":
         rules = _OF_UINT64 | rules
-    return Field(name, rules.get("x-column", name), kind, nullable, required, rules)
+    column = rules.get("x-column", name)
+    if not isinstance(column, str):
+        raise BadContract(f"{path}: field {name}: x-column = {column!r} must be a column's name.")
+    return Field(name, column, kind, nullable, required, rules)
+
+
+def _texts(document: dict[str, Any], path: Path, key: str) -> tuple[str, ...]:
+    texts = document.get(key, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise BadContract(f"{path}: `{key}` = {texts!r} must be a list of names.")
+    return tuple(texts)
+
+
+def _refuse_twice(names: Sequence[str], path: Path) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadContract(f"{path}: {', '.join(twice)} comes twice; every column needs a name of its own.")
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -238,6 +272,10 @@ def _tables(document: dict[str, Any], path: Path, key: str) -> Sequence[dict[str
         raise BadContract(f"{path}: at least one [[{key}]] is needed.")
     needed = {"natural_key": {"column", "field", "type"}, "column": {"name", "type", "from"}}[key]
     for table in tables:
+        if not isinstance(table, dict):
+            raise BadContract(f"{path}: {table!r} must be a table, [[{key}]].")
         if missing := needed - table.keys():
             raise BadContract(f"{path}: a [[{key}]] lacks {', '.join(sorted(missing))}: {table}.")
+        if wrong := [name for name, value in table.items() if not isinstance(value, str)]:
+            raise BadContract(f"{path}: {wrong[0]} = {table[wrong[0]]!r} in a [[{key}]] must be a text.")
     return tables

@@ -14,6 +14,7 @@ from pipeline.joins.base import Options, relation
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import MasterStatistics
+from pipeline.parse import Parser
 from pipeline.settings import Settings
 
 
@@ -79,6 +80,7 @@ def resolve(settings: Settings) -> Plan:
 def _check(plan: Plan) -> None:
     sale: dict[str, pa.DataType] = {}
     for contract in (plan.default_topic, *plan.topics.values()):
+        Parser(contract, plan.settings.kafka.max_message_bytes)  # refuses rules it could not keep
         for column in contract.schema:
             known = sale.setdefault(f"sale.{column.name}", column.type)
             if known != column.type:

@@ -18,6 +18,7 @@ those, and all three are there. What changes a dimension never adds one.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ class Job:
     checkpoint: Place = Place(".millrace/checkpoint")
 
     def __post_init__(self) -> None:
+        _need(bool(self.checkpoint), "job.checkpoint", self.checkpoint, "a folder or a URI")
         _need(bool(self.name.strip()), "job.name", self.name, "a non-empty text: it identifies this job's commits")
         _need(
             self.max_offsets_per_trigger > 0, "job.max_offsets_per_trigger", self.max_offsets_per_trigger, "1 or more"
@@ -88,8 +90,10 @@ class Kafka:
 
     def __post_init__(self) -> None:
         _need(bool(self.topics) or bool(self.topic_pattern), "kafka.topics", self.topics, "at least one topic")
-        ok = self.starting_offsets in ("earliest", "latest") or self.starting_offsets.startswith("{")
-        _need(ok, "kafka.starting_offsets", self.starting_offsets, "earliest, latest or Spark's JSON of offsets")
+        ok = self.starting_offsets in ("earliest", "latest") or _are_offsets(self.starting_offsets)
+        _need(
+            ok, "kafka.starting_offsets", self.starting_offsets, 'earliest, latest or offsets as {"sales": {"0": 17}}'
+        )
         _need(self.max_message_bytes > 0, "kafka.max_message_bytes", self.max_message_bytes, "at least 1 byte")
         for topic in self.contracts:
             read = f"pattern {self.topic_pattern}" if self.topic_pattern else ", ".join(self.topics)
@@ -125,6 +129,7 @@ class MasterData:
     queries_per_second: float = 0.0
 
     def __post_init__(self) -> None:
+        _need(0 < self.port < 1 << 16, "master.port", self.port, "from 1 to 65535")
         _need(1 <= self.connections <= 64, "master.connections", self.connections, "from 1 to 64")
         _need(
             0 <= self.queries_per_second < float("inf"),
@@ -174,6 +179,7 @@ class Warehouse:
     storage_options: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _need(bool(self.path), "warehouse.path", self.path, "a folder or a URI")
         _need(self.writer in ("arrow", "spark"), "warehouse.writer", self.writer, "arrow or spark")
         codecs = ("snappy", "zstd", "gzip", "none")
         _need(self.compression in codecs, "warehouse.compression", self.compression, f"one of: {', '.join(codecs)}")
@@ -201,6 +207,9 @@ class Spark:
 class Metrics:
     host: str = "127.0.0.1"
     port: int = 9464
+
+    def __post_init__(self) -> None:
+        _need(0 <= self.port < 1 << 16, "metrics.port", self.port, "from 0 (any that is free) to 65535")
 
 
 @dataclass(frozen=True)
@@ -243,6 +252,15 @@ def load(
 
 
 _DEFAULT_FILES = (Path("millrace.toml"), STACK_FILE)
+
+
+def _are_offsets(text: str) -> bool:
+    """Spark's JSON: topic, partition, offset; -2 is the earliest, -1 the latest."""
+    try:
+        topics = json.loads(text)
+        return bool(topics) and all(int(p) >= 0 and type(at) is int for ps in topics.values() for p, at in ps.items())
+    except (ValueError, AttributeError, RecursionError):
+        return False
 
 
 def _is_period(text: str) -> bool:

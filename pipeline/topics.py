@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from typing import Any
 
@@ -93,8 +92,7 @@ class Topics:
 
     def _partitions(self) -> dict[str, list[int]]:
         kafka, known = self._kafka, self._admin.list_topics(timeout=_ANSWER_WITHIN).topics
-        wanted = [t for t in known if re.fullmatch(kafka.topic_pattern, t)] if kafka.topic_pattern else kafka.topics
-        return {topic: list(known[topic].partitions) for topic in wanted if topic in known}
+        return {topic: list(found.partitions) for topic, found in known.items() if kafka.may_read(topic)}
 
     def _offsets(self, given: dict[str, dict[str, int]], symbol: int) -> dict[tuple[str, int], int]:
         spec = OffsetSpec.earliest() if symbol == _EARLIEST else OffsetSpec.latest()  # type: ignore[no-untyped-call]

@@ -31,6 +31,9 @@ TEXT_KEYWORDS = ("minLength", "maxLength", "pattern", "enum", "const")
 def require(field: Field, types: Iterable[str], keywords: Iterable[str]) -> None:
     """Refuse a field whose `type` cannot become its column, or with a rule that its column type does not honour."""
     declared = field.rules.get("type", list(types))
+    listed = declared if isinstance(declared, list) else [declared]
+    if not all(isinstance(name, str) for name in listed) or not isinstance(field.rules.get("enum", []), list):
+        raise BadContract(f"field {field.name}: `type` must be a name or a list of names, and `enum` a list of values.")
     declared = {declared} if isinstance(declared, str) else set(declared)
     if not declared - {"null"} or not declared <= {*types, "null"}:
         raise BadContract(

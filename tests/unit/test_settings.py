@@ -229,6 +229,12 @@ def test_keys_with_dots_reach_the_kafka_client_as_they_are(tmp_path: Path) -> No
         ("kafka.topics=", "at least one topic"),
         ("worker.memory=100 MiB", "Raise worker.memory"),
         ("metrics.port=high", "a whole number"),
+        ("metrics.port=65536", "to 65535"),
+        ("master.port=0", "from 1 to 65535"),
+        ("job.checkpoint=", "a folder or a URI"),
+        ("warehouse.path=", "a folder or a URI"),
+        ('kafka.starting_offsets={"sales": 3}', 'earliest, latest or offsets as {"sales": {"0": 17}}'),
+        ("kafka.starting_offsets={sales", "earliest, latest or offsets as"),
     ],
 )
 def test_a_bad_value_is_refused_with_key_value_origin_and_remedy(assignment: str, says: str) -> None:
