@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -19,12 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline import resources
+from pipeline.contract_files import refuse_twice, tables, text, texts, toml
 from pipeline.errors import BadContract
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _TYPES = {
     "string": pa.string(),
@@ -165,7 +159,7 @@ class Contracts:
         properties = document.get("properties") if isinstance(document, dict) else None
         if not properties or not isinstance(properties, dict):
             raise BadContract(f"{path}: no `properties`; a topic contract needs at least one field.")
-        required = _texts(document, path, "required")
+        required = texts(document, path, "required")
         if unknown := set(required) - properties.keys():
             raise BadContract(
                 f"{path}: `required` names {', '.join(sorted(unknown))}, which `properties` does not have."
@@ -175,8 +169,8 @@ class Contracts:
 
     def dimension(self, name: str, contract: str | None = None) -> DimensionContract:
         path = self._find("dimensions", f"{contract or name}.toml")
-        document = _toml(path)
-        keys = [KeyColumn(k["column"], k["field"], k["type"]) for k in _tables(document, path, "natural_key")]
+        document = toml(path)
+        keys = [KeyColumn(k["column"], k["field"], k["type"]) for k in tables(document, path, "natural_key")]
         for key in keys:
             if key.type not in _KEY_TYPES:
                 raise BadContract(
@@ -186,29 +180,29 @@ class Contracts:
         attributes = document.get("attributes", {})
         if not isinstance(attributes, dict):
             raise BadContract(f"{path}: `attributes` = {attributes!r} must be a table of columns and their types.")
-        _refuse_twice(["surrogate_key", "updated_at", *attributes], path)
+        refuse_twice(["surrogate_key", "updated_at", *attributes], path)
         return DimensionContract(
             name=name,
-            table=_text(document, path, "table"),
+            table=text(document, path, "table"),
             natural_key=tuple(keys),
-            surrogate_key=_text(document, path, "surrogate_key"),
-            updated_at=_text(document, path, "updated_at"),
+            surrogate_key=text(document, path, "surrogate_key"),
+            updated_at=text(document, path, "updated_at"),
             attributes={a: arrow_type(t, f"{path}: {a}") for a, t in attributes.items()},
         )
 
     def table(self, name: str) -> TableContract:
         path = self._find("tables", f"{name}.toml")
-        document = _toml(path)
+        document = toml(path)
         columns = tuple(
             Column(c["name"], arrow_type(c["type"], f"{path}: {c['name']}"), c["from"], c.get("meaning", ""))
-            for c in _tables(document, path, "column")
+            for c in tables(document, path, "column")
         )
-        partition_by = _texts(document, path, "partition_by")
-        _refuse_twice([column.name for column in columns], path)
+        partition_by = texts(document, path, "partition_by")
+        refuse_twice([column.name for column in columns], path)
         unknown = set(partition_by) - {c.name for c in columns}
         if unknown:
             raise BadContract(f"{path}: partition_by names {sorted(unknown)}, which are no columns of the table.")
-        called = _text(document, path, "name")
+        called = text(document, path, "name")
         if not re.fullmatch(r"\w[\w.-]*", called):
             raise BadContract(
                 f"{path}: name = {called!r} becomes a folder's name; it must be a word such as fact_sales."
@@ -239,43 +233,3 @@ def _field(path: Path, name: str, rules: dict[str, Any], required: bool) -> Fiel
     if not isinstance(column, str):
         raise BadContract(f"{path}: field {name}: x-column = {column!r} must be a column's name.")
     return Field(name, column, kind, nullable, required, rules)
-
-
-def _texts(document: dict[str, Any], path: Path, key: str) -> tuple[str, ...]:
-    texts = document.get(key, [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise BadContract(f"{path}: `{key}` = {texts!r} must be a list of names.")
-    return tuple(texts)
-
-
-def _refuse_twice(names: Sequence[str], path: Path) -> None:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise BadContract(f"{path}: {', '.join(twice)} comes twice; every column needs a name of its own.")
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise BadContract(f"{path}: not TOML ({error}).") from error
-
-
-def _text(document: dict[str, Any], path: Path, key: str) -> str:
-    if not isinstance(document.get(key), str):
-        raise BadContract(f"{path}: `{key}` is missing; it must be a string.")
-    return str(document[key])
-
-
-def _tables(document: dict[str, Any], path: Path, key: str) -> Sequence[dict[str, str]]:
-    tables = document.get(key)
-    if not isinstance(tables, list) or not tables:
-        raise BadContract(f"{path}: at least one [[{key}]] is needed.")
-    needed = {"natural_key": {"column", "field", "type"}, "column": {"name", "type", "from"}}[key]
-    for table in tables:
-        if not isinstance(table, dict):
-            raise BadContract(f"{path}: {table!r} must be a table, [[{key}]].")
-        if missing := needed - table.keys():
-            raise BadContract(f"{path}: a [[{key}]] lacks {', '.join(sorted(missing))}: {table}.")
-        if wrong := [name for name, value in table.items() if not isinstance(value, str)]:
-            raise BadContract(f"{path}: {wrong[0]} = {table[wrong[0]]!r} in a [[{key}]] must be a text.")
-    return tables

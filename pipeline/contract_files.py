@@ -1,0 +1,55 @@
+"""What is read out of a contract file, and refused with the file's name if it is of the wrong form."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import BadContract
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def texts(document: dict[str, Any], path: Path, key: str) -> tuple[str, ...]:
+    found = document.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise BadContract(f"{path}: `{key}` = {found!r} must be a list of names.")
+    return tuple(found)
+
+
+def refuse_twice(names: Sequence[str], path: Path) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadContract(f"{path}: {', '.join(twice)} comes twice; every column needs a name of its own.")
+
+
+def toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise BadContract(f"{path}: not TOML ({error}).") from error
+
+
+def text(document: dict[str, Any], path: Path, key: str) -> str:
+    if not isinstance(document.get(key), str):
+        raise BadContract(f"{path}: `{key}` is missing; it must be a string.")
+    return str(document[key])
+
+
+def tables(document: dict[str, Any], path: Path, key: str) -> Sequence[dict[str, str]]:
+    found = document.get(key)
+    if not isinstance(found, list) or not found:
+        raise BadContract(f"{path}: at least one [[{key}]] is needed.")
+    needed = {"natural_key": {"column", "field", "type"}, "column": {"name", "type", "from"}}[key]
+    for table in found:
+        if not isinstance(table, dict):
+            raise BadContract(f"{path}: {table!r} must be a table, [[{key}]].")
+        if missing := needed - table.keys():
+            raise BadContract(f"{path}: a [[{key}]] lacks {', '.join(sorted(missing))}: {table}.")
+        if wrong := [name for name, value in table.items() if not isinstance(value, str)]:
+            raise BadContract(f"{path}: {wrong[0]} = {table[wrong[0]]!r} in a [[{key}]] must be a text.")
+    return found
