@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
 
-from pipeline import demand as way
 from pipeline.demand import Demand
 from pipeline.driver.preflight import check_dimension, check_topics
 from pipeline.errors import MasterReadFailed, MillraceError
@@ -19,6 +18,7 @@ Say = Callable[[str], None]
 
 _WIDTH = 110
 _GUESS = "a guess: two cores, the shipped contracts"
+_MEASURED = "measured by the job that runs"
 _HEADS = (
     ("service rate", 14), ("the job", 10), ("queue wait", 12), ("processing", 12), ("queries/s", 11), ("rows/s", 10),
     ("needs", 10), ("for the rate", 14),
@@ -108,7 +108,7 @@ def comparison(plan: Plan, looked: Looked, demand: Demand, say: Say) -> Iterator
         yield f"{name}: {looked.sizes[name]}; {memory} in each worker; {_of(demand)}"
         yield f"  unit costs: {measured}"
         yield "  join".ljust(26) + "".join(head.rjust(width) for head, width in _HEADS)
-        for line in table.forecasts(beside(name, rates)):
+        for line in table.forecasts(beside(name, rates, demand)):
             say(f"{name}: {line.label}")
             yield from _row(line, plan, name, demand)
         yield ""
@@ -162,16 +162,18 @@ def _row(line: Forecast, plan: Plan, dimension: str, demand: Demand) -> Iterator
 
 def _bounds(plan: Plan, rates: dict[str, float], demand: Demand) -> Iterator[str]:
     """What each step takes of a worker, and what follows for the whole."""
-    steps = {"read from Kafka": (way.READ, _GUESS), "parse": (way.PARSE, _GUESS)}
+    way = demand.way
+    sources = {step: _MEASURED if step in way.measured else _GUESS for step in ("read", "parse", "write")}
+    steps = {"read from Kafka": (way.read, sources["read"]), "parse": (way.parse, sources["parse"])}
     for name, rate in rates.items():
         source = "by measured unit costs" if name in plan.costs else "by guessed unit costs"
         steps[f"join {name}"] = (1 / rate if rate else 0.0, source if rate else "it cannot work: see its table")
-    steps["write files"] = (way.WRITE, _GUESS)
+    steps["write files"] = (way.write, sources["write"])
     yield "What bounds the job, in a worker's time for each sale:"
     for step, (seconds, source) in steps.items():
         yield f"  {step:<24}{seconds * 1e6:8.2f} µs  {source}"
-    yield f"  {'and each batch':<24}{way.BATCH:8.2f} s   {_GUESS}"
-    seconds = way.total(rates.values())
+    yield f"  {'and each batch':<24}{way.batch:8.2f} s   {_GUESS}"
+    seconds = demand.seconds(rates.values())
     longest = max(steps, key=lambda step: steps[step][0])
     most = demand.capacity(seconds)
     workers = f"{demand.workers} worker{'s' * (demand.workers > 1)}" if demand.counted else "one worker"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pipeline import joins
-from pipeline.demand import Demand, total
+from pipeline.demand import Demand
 from pipeline.errors import BudgetTooSmall
 from pipeline.joins import JOINS
 from pipeline.joins.base import Options, relation
@@ -112,9 +112,9 @@ def chosen_rates(tables: dict[str, Table]) -> dict[str, float]:
     return {name: table.chosen_rate() for name, table in tables.items()}
 
 
-def beside(dimension: str, rates: dict[str, float]) -> float:
+def beside(dimension: str, rates: dict[str, float], demand: Demand) -> float:
     """Seconds of a worker for each sale without the join of this dimension."""
-    return total(rate for name, rate in rates.items() if name != dimension)
+    return demand.seconds(rate for name, rate in rates.items() if name != dimension)
 
 
 def memory_for_rate(name: str, staged: bool, R: Relation, options: Options, rate: float) -> int | None:

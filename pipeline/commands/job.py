@@ -37,15 +37,17 @@ def explain(
     """
     from pipeline import compare as comparing
     from pipeline import explain as explaining
-    from pipeline.demand import Demand
+    from pipeline.demand import Demand, Way
     from pipeline.plan import resolve
+    from pipeline.scrape import metrics_url
 
     plan = resolve(chosen(config, set_))
     print(explaining.explain(plan), end="", flush=True)
     if offline:
         print("verdict      none: with --offline neither Kafka nor the database is asked")
         return
-    demand = Demand.of(plan, rate)
+    metrics = plan.settings.metrics
+    demand = Demand.of(plan, rate, Way.of_job(metrics_url(f"{metrics.host}:{metrics.port}")))
     with _progress() as say:
         looked = comparing.look(plan, demand, say)
         for line in comparing.comparison(plan, looked, demand, say):

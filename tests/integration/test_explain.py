@@ -93,8 +93,9 @@ def test_without_a_unique_index_meshjoin_works_but_not_behind_a_front_stage(own)
 
 
 def test_a_budget_too_small_is_refused_as_run_refuses_it(own):
-    small = {"dimensions.product.memory": "11 KiB", "dimensions.product.algorithm": "meshjoin"}
-    settings = own(PRODUCT, CUSTOMER, STORE) | small
+    wide = f"INSERT INTO product VALUES ('P-1', 1, '', '{'x' * 40}', '{'y' * 40}', NOW(6))"
+    small = {"dimensions.product.memory": "11 KiB", "dimensions.product.algorithm": "meshjoin"}  # enough if empty
+    settings = own(PRODUCT, CUSTOMER, STORE, wide) | small
     done = explain(settings)
     assert done.exit_code == 2
     assert run(settings) in done.stdout

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from pipeline import joins
-from pipeline.demand import BATCH, PATH, Demand, total
+from pipeline.demand import Demand, Way
 from pipeline.forecast import memory_for_rate
 from pipeline.joins import JOINS
 from pipeline.joins.base import Options
 from pipeline.joins.cost.units import Relation, Stream, UnitCosts, Zipf
+from pipeline.scrape import Scrape
 
 RELATION = Relation(R_t=200_000, v_R=60.0, words=1, row_bytes=152.0)
 SMALL = Relation(R_t=500, v_R=60.0, words=1, row_bytes=152.0)
@@ -79,12 +80,13 @@ def test_a_memory_is_split_as_planned_whatever_sales_come_in_the_end(name):
 
 
 DEMAND = Demand(rate=10_000, workers=2, counted=True, period=2.0, most=250_000, window=125_000)
+PATH, BATCH = DEMAND.way.path, DEMAND.way.batch
 
 
 def test_the_job_is_never_faster_than_its_way_without_any_join():
-    fastest = DEMAND.capacity(total([4e6, 4e6, 4e6]))
+    fastest = DEMAND.capacity(DEMAND.seconds([4e6, 4e6, 4e6]))
     assert fastest < DEMAND.capacity(PATH) < 2 / PATH
-    assert DEMAND.capacity(total([50_000])) < 0.6 * fastest
+    assert DEMAND.capacity(DEMAND.seconds([50_000])) < 0.6 * fastest
 
 
 def test_four_times_the_workers_bring_less_than_four_times_as_much_because_batches_cost_something_themselves():
@@ -93,7 +95,7 @@ def test_four_times_the_workers_bring_less_than_four_times_as_much_because_batch
 
 
 def test_more_than_the_job_can_do_waits_for_ever_and_less_waits_half_of_a_period_and_of_a_batch():
-    seconds = total([500_000])
+    seconds = DEMAND.seconds([500_000])
     assert replace(DEMAND, rate=DEMAND.capacity(seconds) * 1.01).queue_wait(seconds) is None
     expected = 1.0 + (BATCH + 20_000 * seconds / 2) / 2
     assert DEMAND.queue_wait(seconds) == pytest.approx(expected)
@@ -110,3 +112,29 @@ def test_a_window_is_as_large_as_the_sales_of_a_period_and_no_larger_than_allowe
     assert DEMAND.window_of(PATH) == 10_000
     assert replace(DEMAND, rate=1e6).window_of(PATH) == 125_000
     assert replace(DEMAND, period=0.0).window_of(PATH) == pytest.approx(10_000 * BATCH / 2, rel=0.1)
+
+
+def told(messages: int, batches: int) -> str:
+    """The metrics of a job that took 5, 4 and 3 µs a message to read, parse and write."""
+    lines = ["millrace_build_info 1.0", f'millrace_messages_total{{topic="sales"}} {messages}']
+    lines.append(f'millrace_batches_total{{outcome="committed"}} {batches}')
+    for phase, each in (("read", 5e-6), ("parse", 4e-6), ("write", 3e-6), ("commit", 9.0)):
+        lines.append(f'millrace_phase_seconds_total{{phase="{phase}"}} {each * messages!r}')
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("messages", "batches", "measured"),
+    [(1_000_000, 4, {"read", "parse", "write"}), (1_000_000, 500, {"parse", "write"}), (1_000, 1, set())],
+)
+def test_a_running_job_tells_what_the_way_costs_where_it_has_seen_enough(messages, batches, measured, monkeypatch):
+    monkeypatch.setattr("pipeline.demand.scrape", lambda url: Scrape.parse(told(messages, batches), 0.0))
+    way = Way.of_job("http://127.0.0.1:1/metrics")
+    assert way.measured == measured
+    expected = {"read": 5e-6, "parse": 4e-6, "write": 3e-6}
+    for step in expected:
+        assert getattr(way, step) == pytest.approx(expected[step] if step in measured else getattr(Way(), step))
+
+
+def test_without_a_job_the_way_is_guessed():
+    assert Way.of_job("http://127.0.0.1:1/metrics") == Way()
