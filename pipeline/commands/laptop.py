@@ -103,7 +103,7 @@ def sql(
     file: Annotated[Path, typer.Argument(help="Statements, each ended with a semicolon.")],
     folder: Folder = _FOLDER,
 ) -> None:
-    """Run SQL in the embedded database, as its owner: master tables of your own, which the job may then read."""
+    """Run SQL in the embedded database, as its owner: master tables of your own, without a client of MySQL."""
     from pipeline.local.stack import Stack
 
     try:
@@ -113,7 +113,7 @@ def sql(
             f"{file} cannot be read as UTF-8 text: {getattr(error, 'strerror', None) or error}."
         ) from error
     tables = Stack(folder).database.run_script(script)
-    print(f"tables    {', '.join(tables)}: the job's account may read them")
+    print(f"tables    {', '.join(tables)}")
 
 
 @commands.command()

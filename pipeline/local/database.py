@@ -150,7 +150,7 @@ class Database(Server):
                 cursor.execute(statement)
 
     def run_script(self, script: str) -> list[str]:
-        """Run statements as the owner of the master data; the job's account may then read all tables that are there."""
+        """Run statements as the owner of the master data; returns the tables that are there then."""
         try:
             several = self.connect(client_flag=CLIENT.MULTI_STATEMENTS, charset="utf8mb4")
             with several as connection, connection.cursor() as cursor:
@@ -158,14 +158,12 @@ class Database(Server):
                 while cursor.nextset():
                     pass
                 cursor.execute("SHOW TABLES")
-                tables = sorted(str(name) for (name,) in cursor.fetchall())
+                return sorted(str(name) for (name,) in cursor.fetchall())
         except pymysql.MySQLError as error:
             raise ScriptFailed(
                 f"the database refused a statement: {error.args[-1]}. Those before it were run; mend it and run the "
                 "rest, or drop the tables first."
             ) from error
-        self.allow_reading(tables)
-        return tables
 
     def create_database(self, name: str) -> None:
         """A fresh database beside `master`, with the same rights on the shipped dimensions' tables."""
