@@ -1,7 +1,7 @@
 """Where things lie. The same storage options serve the workers' files and the driver's commits.
 
 An object store is reached with the options and schemes of `deltalake` (`AWS_REGION`, `AZURE_STORAGE_ACCOUNT_KEY`, …).
-Spark, which only creates tables and appends for `writer = spark`, has Hadoop's names for the same things: `spark.conf`.
+Spark, which only creates tables and appends for `writer = spark`, gets the same under Hadoop's names: `hadoop.py`.
 
 Files are not fsynced. Nobody here syncs the log's entries (neither deltalake nor Delta on Spark), and data that
 outlives the commit naming it is worth nothing. A killed process loses nothing; a power cut under a local folder may.
