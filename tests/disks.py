@@ -35,7 +35,9 @@ class Disk:
         return done.stdout
 
     def remount(self, options: str) -> None:
-        subprocess.run(self.command("mount", "-o", f"remount,{options}", str(self.folder)), check=True)
+        # Spelt out: the options it has, which mount would repeat by itself, name an owner that a namespace may not.
+        words = ["mount", "-i", "-n", "-t", "tmpfs", "-o", f"remount,{options}", "tmpfs", str(self.folder)]
+        subprocess.run(self.command(*words), check=True)
 
     def seen(self, path: Path) -> Path:
         """The same file as this process can reach it."""
