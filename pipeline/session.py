@@ -54,8 +54,8 @@ def open_session(settings: Settings) -> SparkSession:
 def _deaf_to_sigterm() -> Iterator[None]:
     """Start Spark's JVM so that SIGTERM does not end it: systemd and `timeout` send it to the whole group.
 
-    The job ends the batch in hand first. Spark ends with its standard input, which closes when this process ends, in any
-    way. PySpark has no parameter for that, so what it starts processes with is exchanged for the time of the start.
+    The job ends the batch in hand first. Spark ends with its standard input, which closes when this process ends, in
+    any way. PySpark has no parameter for that, so what it starts processes with is exchanged for the time of the start.
     """
     from pyspark import java_gateway
 
