@@ -105,6 +105,7 @@ def test_the_words_behind_the_dashes_are_the_jobs_and_the_others_spark_submits(t
     program.parent.mkdir()
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     program.chmod(0o755)
+    (tmp_path / "a b.toml").touch()
     words = ["--config", "a b.toml", "submit", "--master", "spark://x:1", "--", "--set", "job.name=é $x", "--debug"]
     command = [sys.executable, "-m", "pipeline.cli", *words]
     environment = {**os.environ, "SPARK_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}

@@ -80,6 +80,7 @@ def test_the_installed_command_hands_the_job_to_spark_submit(installed: Path, el
     program.parent.mkdir()
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     program.chmod(0o755)
+    (elsewhere / "my.toml").touch()
     command = [str(installed / "millrace"), "submit", "--master", "spark://x:1", "--", "--config", "my.toml"]
     environment = {**os.environ, "SPARK_HOME": str(elsewhere)}
     given = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
