@@ -16,6 +16,7 @@ from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
 from pipeline.local.java import java_home
 from pipeline.local.stack import StackInfo
+from tests.object_store import object_store
 from tests.running import Job, wait_until
 
 
@@ -57,21 +58,24 @@ def test_both_writers_bring_every_sale_to_the_warehouse_once(
 
 
 @pytest.mark.slow
-def test_spark_submit_runs_the_same_job(
+def test_spark_submit_runs_the_same_job_with_the_jars_that_its_settings_ask_for(
     tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = send(seeded, seeded_sizes, topic, 5_000, malformed=0.02, unknown=0.03)
     monkeypatch.setenv("JAVA_HOME", str(java_home()))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    jars = subprocess.check_output([sys.executable, "-m", "pipeline.cli", "jars"], text=True).strip()
-    job = Job(tmp_path, seeded, topic)
-    bin_folder = str(Path(sys.executable).parent)
-    monkeypatch.setenv("PATH", bin_folder, prepend=":")  # as in an activated environment
-    submit = f"{bin_folder}/spark-submit"
-    script = str(Path(__file__).parents[2] / "jobs" / "enrich_sales.py")
-    job.command = [submit, "--master", "local[2,4]", "--jars", jars, script]
-    run_to_the_end(job)
-    reconciled(job, sent)
+    with object_store(tmp_path) as store:
+        job = Job(tmp_path, seeded, topic, **store.settings(store.create_bucket("shop")))
+        where = f"warehouse.path={job.settings['warehouse.path']}"
+        asked = [sys.executable, "-m", "pipeline.cli", "jars", "--set", where]
+        jars = subprocess.check_output(asked, text=True).strip()
+        bin_folder = str(Path(sys.executable).parent)
+        monkeypatch.setenv("PATH", bin_folder, prepend=":")  # as in an activated environment
+        submit = f"{bin_folder}/spark-submit"
+        script = str(Path(__file__).parents[2] / "jobs" / "enrich_sales.py")
+        job.command = [submit, "--master", "local[2,4]", "--jars", jars, script]
+        run_to_the_end(job)
+        reconciled(job, sent)
 
 
 @pytest.mark.slow
