@@ -240,6 +240,8 @@ def innermost(said: str) -> str:
     """The last thing said in a chain of causes, without colours, arrows, frames and class names."""
     plain = re.sub(r"\x1b\[[0-9;]*m|↳", "", said)
     lines = [line.strip() for line in spoken(plain).splitlines() if not line.lstrip().startswith("<")]
-    causes = [line for line in lines if line.startswith("Caused by: ")] or lines or [type(said).__name__]
-    said_last = re.sub(r"^(?:Caused by: )?(?:[\w$]+\.)+\w+: ", "", causes[-1])
+    causes = [n for n, line in enumerate(lines) if line.startswith("Caused by: ")]
+    # Lines that begin with a dash go on with the one before: Delta lists a row's values so.
+    begins = causes or [n for n, line in enumerate(lines) if not line.startswith("- ")] or [0]
+    said_last = re.sub(r"^(?:Caused by: )?(?:[\w$]+\.)+\w+: ", "", " ".join(lines[begins[-1] :]))
     return said_last[:_LONGEST_REASON].rstrip(" .")

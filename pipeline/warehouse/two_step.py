@@ -174,7 +174,7 @@ class TwoStepWarehouse:
 
     def _open(self, contract: TableContract) -> Table:
         uri, options = self._uri(contract.name), self._settings.storage_options
-        table, missing = tables.open_table(self._spark, uri, contract, options)
+        table, missing = tables.open_table(uri, contract, options)
         self._committer.check(table)
         if missing:
             tables.add_columns(self._spark, table, missing)

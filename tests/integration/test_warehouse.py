@@ -1,4 +1,4 @@
-"""The warehouse with a real Spark: tables made by delta-spark, both writers, and readers that skip files."""
+"""The warehouse with a real Spark: its tables beside Spark's own, both writers, and readers that skip files."""
 
 import random
 import shutil
@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from delta.tables import DeltaTable as SparksTable
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -21,6 +22,7 @@ from pipeline.errors import WarehouseRefused
 from pipeline.session import open_session
 from pipeline.settings import Settings, Spark
 from pipeline.warehouse import tables
+from pipeline.warehouse.log import TableLog
 from pipeline.warehouse.port import Batch
 from pipeline.warehouse.two_step import TwoStepWarehouse, make_warehouse
 from tests.warehouse_samples import (
@@ -79,9 +81,9 @@ def rows_read(frame, table: TableContract) -> list[Any]:
     return sorted(found.to_pylist(), key=repr)
 
 
-def test_a_table_is_created_as_its_contract_says(spark, tmp_path):
+def test_a_table_is_created_as_its_contract_says(tmp_path):
     shipped = Contracts().table("fact_sales")
-    table, missing = tables.open_table(spark, str(tmp_path / "fact_sales"), shipped, {})
+    table, missing = tables.open_table(str(tmp_path / "fact_sales"), shipped, {})
     assert missing == []
     found = table.log.describe()
     assert found.partition_by == ("received_on",)
@@ -94,11 +96,34 @@ def test_a_table_is_created_as_its_contract_says(spark, tmp_path):
     assert found.properties == tables.PROPERTIES
 
 
-def test_a_folder_full_of_other_files_is_refused(spark, tmp_path):
+def test_a_created_table_is_the_one_that_spark_would_create(spark, tmp_path):
+    shipped = Contracts().table("fact_sales")
+    tables.open_table(str(tmp_path / "ours"), shipped, {})
+    theirs = SparksTable.create(spark).location(str(tmp_path / "theirs"))
+    for each in shipped.columns:
+        theirs = theirs.addColumn(each.name, tables.sql_type(each.type), comment=each.meaning)
+    for name, value in tables.PROPERTIES.items():
+        theirs = theirs.property(name, value)
+    theirs.partitionedBy(*shipped.partition_by).execute()
+    ours, made_by_spark = (TableLog(str(tmp_path / name), {}) for name in ("ours", "theirs"))
+    assert ours.describe() == made_by_spark.describe()
+    assert ours.table.protocol() == made_by_spark.table.protocol()
+    seen, known = (spark.read.format("delta").load(str(tmp_path / name)).schema for name in ("ours", "theirs"))
+    assert seen.json() == known.json()
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "a=b", "a(b", "a\tb"])
+def test_a_column_name_that_spark_could_not_read_again_is_refused(tmp_path, name):
+    odd = contract(partition_by=["day"], **{name: pa.int64(), "day": pa.date32()})
+    with pytest.raises(WarehouseRefused, match="Delta cannot create facts: column"):
+        tables.open_table(str(tmp_path / "t"), odd, {})
+
+
+def test_a_folder_full_of_other_files_is_refused(tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "notes.parquet").write_text("not a table")
     with pytest.raises(WarehouseRefused, match=r"Delta cannot create facts: .*not a Delta table"):
-        tables.open_table(spark, str(tmp_path / "t"), FACTS, {})
+        tables.open_table(str(tmp_path / "t"), FACTS, {})
 
 
 def some_batches(where) -> list[Batch]:
