@@ -23,7 +23,7 @@ from pipeline.report import DimensionReport, Report
 from pipeline.settings import Worker
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 UNKNOWN_MEMBER = -1
 
@@ -137,6 +137,18 @@ def on_workers(messages: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], R
     for row in messages.mapInArrow(task, "answer binary").collect():
         merged += report.decode(bytes(row.answer))
     return merged
+
+
+def warm_workers(spark: SparkSession, warm: Callable[[], None]) -> None:
+    """Start Spark's Python workers as `on_workers` will use them, so that the first batch finds them ready."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        warm()
+        for _ in batches:  # a worker whose input is left over is not used again
+            yield pa.RecordBatch.from_pydict({"answer": pa.array([b""], pa.binary())})
+
+    workers = spark.sparkContext.defaultParallelism
+    spark.range(0, workers, 1, workers).mapInArrow(task, "answer binary").collect()
 
 
 def _by_sale(served: list[Served], sales: int, schema: pa.Schema) -> tuple[Positions | None, Positions, pa.Table]:

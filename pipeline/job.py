@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
@@ -16,7 +17,7 @@ from pipeline import flow, source
 from pipeline.checkpoint import Checkpoint
 from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.lineage import Lineage
-from pipeline.enrich import on_workers
+from pipeline.enrich import on_workers, warm_workers
 from pipeline.errors import MillraceError
 from pipeline.metrics import Metrics
 from pipeline.plan import Plan, resolve
@@ -27,7 +28,7 @@ from pipeline.topics import Topics, end_offsets
 from pipeline.warehouse import places
 from pipeline.warehouse.port import Warehouse
 from pipeline.warehouse.two_step import make_warehouse
-from pipeline.worker import work_of
+from pipeline.worker import warm, work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +78,8 @@ def _run(settings: Settings, stop: StopSignal) -> None:
     preflight.check(plan)
     topics = Topics(settings.kafka)
     with _metrics(settings) as metrics, _session(settings, stop) as spark:
+        # Beside what the driver still has to do. Nobody waits for it, and nothing depends on it.
+        threading.Thread(target=_warm_up, args=(spark, plan), daemon=True).start()
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
         with ExitStack() as held:
@@ -90,6 +93,13 @@ def _run(settings: Settings, stop: StopSignal) -> None:
                 Stream(spark, plan, warehouse, lineage, metrics).run(stop)
             finally:
                 warehouse.close()
+
+
+def _warm_up(spark: SparkSession, plan: Plan) -> None:
+    try:
+        warm_workers(spark, partial(warm, plan))
+    except Exception as error:  # noqa: BLE001 the first batch will meet it too, and tell it
+        log.debug("workers were not made ready beforehand: %s", error)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import uuid
 from collections.abc import Callable, Iterator
@@ -42,6 +43,15 @@ def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Repo
             raise
 
     return work
+
+
+def warm(plan: Plan) -> None:
+    """Have everything at hand that the first batch needs: libraries, joins, connections. What fails will fail again
+    where it is told."""
+    with contextlib.suppress(Exception):
+        _flow(plan, batch=0)
+        for dimension in _dimensions.values():
+            dimension.join.master.statistics()
 
 
 def forget() -> None:
