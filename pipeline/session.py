@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline import logs
 from pipeline.errors import BadSetting
-from pipeline.local import jars, java
+from pipeline.local import classes, jars, java
 from pipeline.settings import Settings
 from pipeline.warehouse import hadoop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def open_session(settings: Settings) -> SparkSession:
@@ -38,7 +41,9 @@ def open_session(settings: Settings) -> SparkSession:
     if not submitted:
         builder = builder.master(settings.spark.master)
         builder = builder.config("spark.driver.memory", f"{settings.spark.driver_memory >> 20}m")
-        own = {**own, **_jars(settings, local)}
+        own = _jars(settings, local)
+        if local and (quick := classes.options()):
+            own[_OPTIONS] = f"{quick} {settings.spark.conf.get(_OPTIONS, '')}".strip()
         builder = builder.config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     for name, value in {**_conf(settings), **settings.spark.conf, **own}.items():
