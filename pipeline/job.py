@@ -209,6 +209,7 @@ class Stream:
         log.info("stopping: waiting for the batch in hand")
         finished = self._in_batch.acquire(timeout=_LONGEST_BATCH)
         self._stopped = True
-        query.stop()
+        # Another batch may be at the door already, and Spark waits for it: let it in to see that it came too late.
         if finished:
             self._in_batch.release()
+        query.stop()

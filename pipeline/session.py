@@ -66,6 +66,7 @@ def _deaf_to_sigterm() -> Iterator[None]:
 
     gateway: Any = java_gateway
     start = gateway.Popen
+    started: list[Any] = []
 
     def start_deaf(*arguments: Any, preexec_fn: Callable[[], None] | None = None, **options: Any) -> Any:
         def before() -> None:
@@ -73,11 +74,17 @@ def _deaf_to_sigterm() -> Iterator[None]:
                 preexec_fn()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is ignored stays ignored in the program started
 
-        return start(*arguments, preexec_fn=before, **options)
+        started.append(start(*arguments, preexec_fn=before, **options))
+        return started[-1]
 
     gateway.Popen = start_deaf
     try:
         yield
+    except BaseException:
+        # Interrupted before it knew whom to listen to, it would wait for ever.
+        for jvm in started:
+            jvm.kill()
+        raise
     finally:
         gateway.Popen = start
 

@@ -26,6 +26,7 @@ def require(checkpoint: Checkpoint, settings: Settings, warehouse: Warehouse) ->
     require_tables_of(checkpoint, settings, facts, sides, origin)
     _nothing_planned_beyond(checkpoint)
     _table_not_behind(facts, checkpoint, settings.job.name)
+    _same_offsets(facts, checkpoint, origin)
     return origin
 
 
@@ -86,6 +87,20 @@ def _table_not_behind(facts: Standing, checkpoint: Checkpoint, name: str) -> Non
         f"checkpoint back to the table, so that those sales are read from Kafka again; or, if job.name or the table in "
         f"the settings was changed, change it back or name a job.checkpoint of its own too."
     )
+
+
+def _same_offsets(facts: Standing, checkpoint: Checkpoint, origin: Origin) -> None:
+    """Where folders cannot be locked, two jobs may have put down the same batch with different ends."""
+    ends = checkpoint.ends(facts.batch) if facts.batch is not None else None
+    for topic, parts in (ends or {}).items():
+        for part, end in parts.items():
+            read = origin.ends.get(topic, {}).get(part, 0)
+            if read > end:
+                raise WarehouseRefused(
+                    f"{facts.uri} has {topic}/{part} up to offset {read - 1:,} in batch {facts.batch}, but the "
+                    f"checkpoint {checkpoint.path} ends that batch before {end:,}: two jobs have used it, and what lies "
+                    f"between would be written twice. To go on, {under_another_name(origin)}."
+                )
 
 
 def _table_not_ahead(facts: Standing, checkpoint: Checkpoint, name: str, origin: Origin) -> None:

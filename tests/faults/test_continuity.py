@@ -155,9 +155,18 @@ def checkpoint_of_another_stream(stream: Stream) -> None:
     identity.with_name(".metadata.crc").unlink()
 
 
+def checkpoint_whose_last_batch_another_job_put_down(stream: Stream) -> None:
+    planned = stream.note("offsets", stream.last)
+    *head, ends = planned.read_text().splitlines()
+    shorter = {topic: {part: end - 7 for part, end in parts.items()} for topic, parts in json.loads(ends).items()}
+    planned.write_text("\n".join([*head, json.dumps(shorter)]))
+    planned.with_name(f".{stream.last}.crc").unlink()
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
+        (checkpoint_whose_last_batch_another_job_put_down, "ends that batch before .*two jobs have used it"),
         (both_tables_deleted, "has none of its batches.*millrace rewind"),
         (both_tables_one_batch_older, "has them only up to 1.*millrace rewind"),
         (facts_deleted, "sales_rejects has batch 2.*fact_sales only up to none"),

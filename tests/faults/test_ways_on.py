@@ -252,6 +252,7 @@ def test_a_sigterm_while_it_starts_ends_it_with_one_sentence(job: Job, send, aft
         wait_until(lambda: age(process.pid) > after, "so much of its start is over", 60)
         (os.killpg if to_group else os.kill)(process.pid, signal.SIGTERM)
         assert job.wait(60) in (0, -signal.SIGTERM, 128 + signal.SIGTERM), job.tail()
+    wait_until(lambda: not group_of(process.pid), "nothing of it is left, Spark's Java neither", 30)
     assert "Traceback" not in job.log.read_text(), job.tail()
     said = [line for line in job.log.read_text().splitlines() if "stopp" in line]
     assert said or process.returncode == -signal.SIGTERM, job.tail()  # within the first imports nobody listens yet
@@ -273,6 +274,12 @@ def test_a_sigterm_to_the_whole_group_ends_a_running_job_with_one_sentence_and_n
     job.settings["job.trigger"] = "available-now"
     works_off(job)
     reconciled(job, sent)
+
+
+def group_of(leader: int) -> list[str]:
+    """The processes of a group that still run."""
+    listed = subprocess.run(["ps", "-eo", "pgid=,stat=,pid="], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if line.split()[0] == str(leader) and "Z" not in line.split()[1]]
 
 
 def age(pid: int) -> float:
