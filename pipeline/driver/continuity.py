@@ -98,8 +98,8 @@ def _same_offsets(facts: Standing, checkpoint: Checkpoint, origin: Origin) -> No
             if read > end:
                 raise WarehouseRefused(
                     f"{facts.uri} has {topic}/{part} up to offset {read - 1:,} in batch {facts.batch}, but the "
-                    f"checkpoint {checkpoint.path} ends that batch before {end:,}: two jobs have used it, and what lies "
-                    f"between would be written twice. To go on, {under_another_name(origin)}."
+                    f"checkpoint {checkpoint.path} ends that batch before {end:,}: two jobs have used it, and what "
+                    f"lies between would be written twice. To go on, {under_another_name(origin)}."
                 )
 
 
