@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.errors import MillraceError, StorageFailed
+from pipeline.errors import BadSetting, MillraceError, StorageFailed
 from pipeline.warehouse import storage
 from pipeline.warehouse.faults import Place, innermost, sentence, spoken
 
@@ -61,6 +61,11 @@ def scratch(settings: Settings) -> Place:
 
 def refuse_unusable(settings: Settings) -> None:
     """Write and delete a small file where the tables and the checkpoint are to be: in milliseconds, before Spark."""
+    if tables(settings).is_local and "%" in tables(settings).folder:
+        raise BadSetting(
+            f"warehouse.path = {settings.warehouse.path}: deltalake cannot read tables below a folder with a % in its "
+            f"name. Name another folder."
+        )
     for place in (tables(settings), checkpoint(settings), scratch(settings)):
         if place.is_local:
             if reason := ask(place.folder):

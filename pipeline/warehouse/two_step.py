@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from pipeline import settings
 from pipeline.contracts import TableContract
-from pipeline.errors import BadSetting, WarehouseRefused
+from pipeline.errors import WarehouseRefused
 from pipeline.warehouse import partitions, storage, tables
 from pipeline.warehouse.arrow import ArrowCommitter
 from pipeline.warehouse.committer import AlreadyCommitted, Committer
@@ -38,11 +38,6 @@ def make_warehouse(
     spark: SparkSession,
 ) -> Warehouse:
     """The warehouse of the settings. Its tables are touched first by `prepare`."""
-    uri = storage.table_uri(warehouse, facts.name)
-    if storage.is_local(uri) and "%" in uri:
-        raise BadSetting(
-            f"warehouse.path = {warehouse.path}: deltalake cannot read below a folder with a % in its name."
-        )
     for contract in (facts, *sides):
         partitions.check(contract)
     committer: Committer = (

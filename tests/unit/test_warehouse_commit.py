@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import BadContract, BadSetting, StorageFailed, WarehouseRefused
+from pipeline.settings import Settings
+from pipeline.warehouse import places
 from pipeline.warehouse.two_step import TwoStepWarehouse, make_warehouse
 from tests.warehouse_samples import (
     APPLICATION,
@@ -333,7 +335,7 @@ def test_a_table_that_forgets_transactions_is_refused(tmp_path):
 
 def test_a_folder_that_deltalake_cannot_read_is_refused(tmp_path):
     with pytest.raises(BadSetting, match="folder with a % in its name"):
-        make_warehouse(warehouse_settings(tmp_path / "50%"), FACTS, [REJECTS], APPLICATION, spark=None)
+        places.refuse_unusable(Settings(warehouse=warehouse_settings(tmp_path / "50%")))
 
 
 def test_a_partition_column_that_cannot_be_one_is_refused(where):
