@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from pipeline import costs, facts, joins
 from pipeline.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
-from pipeline.errors import BadContract, BudgetTooSmall
+from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
 from pipeline.joins.base import Options, relation
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import MasterStatistics
 from pipeline.parse import Parser
-from pipeline.settings import Settings
+from pipeline.settings import Dimension, Settings
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class Plan:
 
 def resolve(settings: Settings) -> Plan:
     """The plan, or a `BadContract` that says what does not fit together."""
+    for name, dimension in settings.dimensions.items():
+        _check_algorithm(name, dimension)
     contracts = Contracts(settings.contracts.folder or None)
     plan = Plan(
         settings=settings,
@@ -104,6 +106,18 @@ def _check(plan: Plan) -> None:
         _check_memory(plan, name, dimension)
     facts.check(plan.facts, available)
     facts.check(plan.rejects, facts.message_columns() | facts.REJECT | facts.JOB)
+
+
+def _check_algorithm(name: str, settings: Dimension) -> None:
+    """Here and not where settings are read: they know nothing of joins."""
+    if settings.algorithm not in joins.JOINS:
+        raise BadSetting(
+            f"dimensions.{name}.algorithm = {settings.algorithm!r} must be one of: {', '.join(joins.JOINS)}."
+        )
+    if settings.front_stage and joins.has_front_stage(settings.algorithm):
+        raise BadSetting(
+            f"dimensions.{name}.front_stage = true must be false, since {settings.algorithm} has one of its own."
+        )
 
 
 def _check_memory(plan: Plan, name: str, contract: DimensionContract) -> None:

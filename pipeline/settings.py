@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.errors import BadSetting
-from pipeline.joins import JOINS, has_front_stage
 from pipeline.settings_loader import Bytes, Place, Seconds, Secret, load_tree
 
 WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 185 MiB
@@ -151,15 +150,6 @@ class Dimension:
     skew: float = 1.0
 
     def __post_init__(self) -> None:
-        names = ", ".join(JOINS)
-        _need(self.algorithm in JOINS, "algorithm", self.algorithm, f"one of: {names}")
-        _need(
-            not (self.front_stage and has_front_stage(self.algorithm)),
-            "front_stage",
-            self.front_stage,
-            f"false, since {self.algorithm} has one of its own",
-            "algorithm",
-        )
         _need(0 <= self.skew <= 3, "skew", self.skew, "Zipf's exponent of the keys, from 0 (all alike) to 3")
         _need(self.batch >= 1, "batch", self.batch, "at least 1 key a query")
 

@@ -3,6 +3,8 @@
 import dataclasses
 import re
 import shutil
+import subprocess
+import sys
 import typing
 from pathlib import Path
 
@@ -195,6 +197,24 @@ def test_only_the_settings_an_error_is_about_are_said_to_be_its_origin(tmp_path:
         load(file, ["worker.window_bytes=1 GiB", "job.name=y"], environment)
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"algorithm": "magic"}, r"dimensions\.store\.algorithm = 'magic' must be one of: auto, inlj, meshjoin"),
+        ({"algorithm": "cmeshjoin", "front_stage": "true"}, r"dimensions\.store\.front_stage = true must be false"),
+        ({"front_stage": "true"}, "since auto has one of its own"),
+    ],
+)
+def test_a_join_that_is_not_there_is_refused_by_the_plan(given: dict[str, str], says: str) -> None:
+    with pytest.raises(BadSetting, match=says):
+        resolve(load(None, [f"dimensions.store.{key}={value}" for key, value in given.items()], {}))
+
+
+def test_reading_settings_loads_neither_numpy_nor_pyarrow() -> None:
+    loaded = "import sys, pipeline.settings; print(*{'numpy', 'pyarrow', 'pipeline.joins'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "\n"
+
+
 @pytest.mark.parametrize("front_stage", [False, True])
 @pytest.mark.parametrize("algorithm", JOINS)
 def test_a_memory_that_is_too_little_for_any_table_is_refused_without_a_table(
@@ -222,7 +242,6 @@ def test_keys_with_dots_reach_the_kafka_client_as_they_are(tmp_path: Path) -> No
     [
         ("kafka.topcs=x", "Did you mean kafka.topics?"),
         ("dimensions.product.memory=lots", "must be a size such as 64 MiB"),
-        ("dimensions.product.algorithm=magic", "one of: auto, inlj, meshjoin"),
         ("job.max_offsets_per_trigger=0", "1 or more"),
         ("job.trigger=sometimes", "a period such as 2 s, or available-now"),
         ("warehouse.writer=pen", "arrow or spark"),
