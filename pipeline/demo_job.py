@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -34,7 +33,9 @@ class JobProcess:
         self.log = log
         self.url = ""
         self._pid_file = settings_file.with_name("job.pid")
-        run = [sys.executable, "-m", "pipeline.cli", "run", "--config", str(settings_file)]
+        self._ready_file = settings_file.with_name("job.ready")
+        ready = ["--ready-file", str(self._ready_file)]
+        run = [sys.executable, "-m", "pipeline.cli", "run", "--config", str(settings_file), *ready]
         # The guard ends the job when this process dies, however it dies.
         guarded = [sys.executable, "-IS", guard.__file__, str(self._pid_file), "supervised", *run]
         with log.open("wb") as output:
@@ -87,10 +88,11 @@ class JobProcess:
         self._process.wait()
 
     def _is_ready(self) -> bool:
-        said = re.findall(r"metrics on (http://\S+/metrics)", self.log.read_text("utf-8", "replace"))
-        self.url = said[-1] if said else ""
-        seen = self.metrics() if self.url else None
-        return seen is not None and seen.total("millrace_ready") > 0
+        try:
+            self.url = json.loads(self._ready_file.read_text())["metrics"]
+        except FileNotFoundError:
+            return False
+        return True
 
     def trouble(self, what: str) -> JobTrouble:
         lines = self.log.read_text("utf-8", "replace").splitlines()[-_TAIL:]

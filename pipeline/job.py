@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
@@ -60,24 +63,46 @@ class StopSignal(threading.Event):
             raise StoppedEarly
 
 
-def run(settings: Settings) -> None:
-    """Run until all is worked off (`available-now`), a signal comes, or the query fails."""
+def run(settings: Settings, ready_file: Path | None = None) -> None:
+    """Run until all is worked off (`available-now`), a signal comes, or the query fails.
+
+    `ready_file` is there from the moment the query runs until the job ends, and says as JSON where its metrics are.
+    """
     stop = StopSignal()
     stop.listen()
     try:
-        _run(settings, stop)
+        with _told_by(ready_file) as tell:
+            _run(settings, stop, tell)
     except (StoppedEarly, Exception):
         if not stop.interrupted:  # PySpark may meet the interruption with an error of its own
             raise
         log.info("stopped while it started: nothing was read, nothing written")
 
 
-def _run(settings: Settings, stop: StopSignal) -> None:
+@contextmanager
+def _told_by(ready_file: Path | None) -> Iterator[Callable[[str], None]]:
+    if ready_file is None:
+        yield lambda metrics: None
+        return
+    ready_file.unlink(missing_ok=True)  # of a job that was killed
+
+    def tell(metrics: str) -> None:
+        unfinished = ready_file.with_name(f"{ready_file.name}.{os.getpid()}")
+        unfinished.write_text(json.dumps({"pid": os.getpid(), "metrics": metrics}))
+        unfinished.replace(ready_file)
+
+    try:
+        yield tell
+    finally:
+        ready_file.unlink(missing_ok=True)
+
+
+def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> None:
     plan = resolve(settings)
     places.refuse_unusable(settings)
     preflight.check(plan)
     topics = Topics(settings.kafka)
-    with _metrics(settings) as metrics, _session(settings, stop) as spark:
+    with _metrics(settings) as (metrics, address), _session(settings, stop) as spark:
         # Beside what the driver still has to do. Nobody waits for it, and nothing depends on it.
         threading.Thread(target=_warm_up, args=(spark, plan), daemon=True).start()
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
@@ -90,7 +115,7 @@ def _run(settings: Settings, stop: StopSignal) -> None:
             warehouse.prepare()
             lineage = Lineage(checkpoint, topics, origin)
             try:
-                Stream(spark, plan, warehouse, lineage, metrics).run(stop)
+                Stream(spark, plan, warehouse, lineage, metrics).run(stop, lambda: tell(address))
             finally:
                 warehouse.close()
 
@@ -103,12 +128,13 @@ def _warm_up(spark: SparkSession, plan: Plan) -> None:
 
 
 @contextmanager
-def _metrics(settings: Settings) -> Iterator[Metrics]:
+def _metrics(settings: Settings) -> Iterator[tuple[Metrics, str]]:
     metrics = Metrics()
     port = metrics.serve(settings.metrics.host, settings.metrics.port)
-    log.info("metrics on http://%s:%d/metrics", settings.metrics.host, port)
+    address = f"http://{settings.metrics.host}:{port}/metrics"
+    log.info("metrics on %s", address)
     try:
-        yield metrics
+        yield metrics, address
     finally:
         metrics.close()
 
@@ -135,12 +161,13 @@ class Stream:
         self._stopped = False
         self._failure: Exception | None = None  # of a batch, before Spark wraps it
 
-    def run(self, stop: StopSignal) -> None:
+    def run(self, stop: StopSignal, ready: Callable[[], None]) -> None:
         self._metrics.skipped(self._lineage.origin.skipped)
         before = self._warehouse.last_batch()
         query = self._start()
         stop.starting = False
         self._metrics.ready()
+        ready()
         job = self._plan.settings.job
         log.info("running: application %s, checkpoint %s", job.name, job.checkpoint)
         topics, began_at = self._lineage.topics, continuity.next_offsets(self._lineage.checkpoint, before)

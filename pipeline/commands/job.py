@@ -16,12 +16,18 @@ commands = typer.Typer()
 
 
 @commands.command()
-def run(config: Config = None, set_: Set = None) -> None:
+def run(
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Written when the job runs, gone when it ends: where its metrics are, as JSON.")
+    ] = None,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
     """Run the job: Kafka topics -> parse -> enrich -> Delta."""
     from pipeline import job, logs
 
     logs.to_stderr()
-    job.run(chosen(config, set_))
+    job.run(chosen(config, set_), ready_file)
 
 
 @commands.command()

@@ -236,7 +236,14 @@ def test_the_metrics_and_the_backlog_follow_the_sales(
     tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str
 ) -> None:
     send(seeded, seeded_sizes, topic, 3_000, malformed=0.1)
-    with Job(tmp_path, seeded, topic) as job:
+    ready_file = tmp_path / "ready.json"
+    job = Job(tmp_path, seeded, topic)
+    job.command += ["--ready-file", str(ready_file)]
+    with job:
+        wait_until(ready_file.exists, "the job says that it runs", 90)
+        told = json.loads(ready_file.read_text())
+        assert told["pid"] == job.process.pid
+        assert told["metrics"] in job.log.read_text()
         job.wait_for(3_000)
         zero = f'millrace_backlog_messages{{topic="{topic}"}} 0.0'
         wait_until(lambda: zero in metrics(job), "the backlog is zero", 30)
@@ -247,3 +254,4 @@ def test_the_metrics_and_the_backlog_follow_the_sales(
         )
         assert served == facts
         assert job.stop() == 0
+    assert not ready_file.exists()

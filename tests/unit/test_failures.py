@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -144,7 +145,9 @@ def test_explain_ends_with_the_verdict_when_the_database_does_not_answer(nobody:
 
 def test_ctrl_c_ends_a_command_quietly(tmp_path: Path, nobody: int) -> None:
     waiting = [sys.executable, "-m", "pipeline.cli", "calibrate", "--set", f"master.port={nobody}"]
-    with subprocess.Popen(waiting, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    # A shell starts what runs in the background with the signal ignored, and that would be inherited.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(waiting, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=heard) as process:
         assert process.stderr
         assert process.stderr.readline() == "product:\n"  # it tries again for two minutes from here on
         process.send_signal(signal.SIGINT)
