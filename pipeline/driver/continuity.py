@@ -41,7 +41,8 @@ def require_tables_of(
 ) -> None:
     """Refuse tables that are not this checkpoint's, or that are not of one moment."""
     name = settings.job.name
-    _same_stream(facts, origin, checkpoint, name)
+    for table in (facts, *sides):
+        _same_stream(table, checkpoint, name)
     _table_not_ahead(facts, checkpoint, name, origin)
     _nothing_taken_back(facts, name, origin)
     for side in sides:
@@ -55,11 +56,11 @@ def next_offsets(checkpoint: Checkpoint, written: int | None) -> Ends:
     return checkpoint.ends(last) or {}
 
 
-def _same_stream(facts: Standing, origin: Origin, checkpoint: Checkpoint, name: str) -> None:
-    known, found = origin.checkpoint, checkpoint.id()
+def _same_stream(table: Standing, checkpoint: Checkpoint, name: str) -> None:
+    known, found = table.checkpoint, checkpoint.id()
     if known and found and known != found:
         raise WarehouseRefused(
-            f"{facts.uri} was last written by application {name!r} with checkpoint {known}, but {checkpoint.path} is "
+            f"{table.uri} was last written by application {name!r} with checkpoint {known}, but {checkpoint.path} is "
             f"checkpoint {found}: two streams under one name overwrite each other's batches. "
             f"Give this job another job.name, or point job.checkpoint to the first one's folder."
         )

@@ -42,6 +42,7 @@ class Standing:
 
     uri: str
     batch: int | None  # the newest that this application wrote to it
+    checkpoint: str | None = None  # that batch was of the stream with this identity, where its commit says so
     due: int | None = None  # side tables: a batch that has to be there, by what the facts' commits say
     taken_back: str | None = None  # what somebody did after that batch, by which its rows have gone again
 

@@ -29,8 +29,9 @@ class CommitRecord(msgspec.Struct, frozen=True):
     millrace: int = 1  # version of this format
 
     def of_side(self) -> CommitRecord:
-        """What the commit of a side table says: the same batch, nothing more to do."""
-        return CommitRecord(self.application, self.batch, self.writer, token=self.token)
+        """What the commit of a side table says: the same batch of the same stream, nothing more to do."""
+        stream = {"checkpoint": self.note["checkpoint"]} if "checkpoint" in self.note else {}
+        return CommitRecord(self.application, self.batch, self.writer, note=stream, token=self.token)
 
 
 def encode(record: CommitRecord) -> str:

@@ -215,7 +215,13 @@ class TwoStepWarehouse:
 def _standing(uri: str, log: TableLog | None, application: str, due: int | None = None) -> Standing:
     batch = log.last_batch(application) if log else None
     if log is None or batch is None:
-        return Standing(uri, None, due)
+        return Standing(uri, None, due=due)
     made = log.record_of(application, batch)
     version = log.version_of(made) if made else None
-    return Standing(uri, batch, due, None if version is None else log.taken_back(version))
+    return Standing(
+        uri,
+        batch,
+        checkpoint=made.note.get("checkpoint") if made else None,
+        due=due,
+        taken_back=None if version is None else log.taken_back(version),
+    )

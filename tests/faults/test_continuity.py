@@ -163,9 +163,16 @@ def checkpoint_whose_last_batch_another_job_put_down(stream: Stream) -> None:
     planned.with_name(f".{stream.last}.crc").unlink()
 
 
+def rejects_of_another_stream(stream: Stream) -> None:
+    identity = json.loads((stream.folder / "checkpoint" / "metadata").read_text())["id"]
+    newest = stream.log_of("sales_rejects")[-1]
+    newest.write_text(newest.read_text().replace(identity, "00000000-0000-0000-0000-000000000000"))
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
+        (rejects_of_another_stream, "sales_rejects was last written by .* two streams under one name"),
         (checkpoint_whose_last_batch_another_job_put_down, "ends that batch before .*two jobs have used it"),
         (both_tables_deleted, "has none of its batches.*millrace rewind"),
         (both_tables_one_batch_older, "has them only up to 1.*millrace rewind"),
