@@ -89,7 +89,8 @@ class Job:
     def workers(self) -> list[int]:
         """The Python workers of this job: grandchildren of the JVM, forked by PySpark's daemon."""
         assert self.process
-        return [pid for pid in _descendants(self.process.pid) if "pyspark.daemon" in _command(pid)][1:]
+        daemons = {pid for pid in _descendants(self.process.pid) if "pyspark.daemon" in _command(pid)}
+        return sorted(pid for pid in daemons if _parent(pid) in daemons)  # numbers start anew: order tells nothing
 
     def committed(self, table: str = "fact_sales") -> int:
         """Rows in the table by its log, without reading a file."""
@@ -136,6 +137,13 @@ def _descendants(pid: int) -> list[int]:
         todo += (born := children.get(todo.pop(), []))
         found += born
     return sorted(found)
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
 
 
 def _command(pid: int) -> str:
