@@ -12,8 +12,11 @@ from pipeline.joins.cost.inlj import PER_TUPLE
 
 
 @pytest.fixture
-def assignments(seeded, tmp_path) -> list[str]:
+def assignments(seeded, stack, topic, tmp_path) -> list[str]:
+    stack.kafka.create_topic(topic, 1)
     settings = {
+        "kafka.bootstrap": seeded.bootstrap,
+        "kafka.topics": topic,
         "master.host": seeded.host,
         "master.port": seeded.port,
         "master.user": seeded.reader.user,
