@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("millrace.job")
 
+_LONGEST_WARMING = 10.0  # seconds
 _LONGEST_BATCH = 60.0  # seconds a stop waits for the batch in hand; then it is cut off, and replayed by the next start
 
 
@@ -103,11 +104,9 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
     preflight.check(plan)
     topics = Topics(settings.kafka)
     with _metrics(settings) as (metrics, address), _session(settings, stop) as spark:
-        # Beside what the driver still has to do. Nobody waits for it, and nothing depends on it.
-        threading.Thread(target=_warm_up, args=(spark, plan), daemon=True).start()
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
-        with ExitStack() as held:
+        with ExitStack() as held, _warming(spark, plan):
             with places.told(places.checkpoint(settings)):
                 held.enter_context(checkpoint.held())
                 origin = continuity.require(checkpoint, settings, warehouse)
@@ -118,6 +117,19 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
                 Stream(spark, plan, warehouse, lineage, metrics).run(stop, lambda: tell(address))
             finally:
                 warehouse.close()
+
+
+@contextmanager
+def _warming(spark: SparkSession, plan: Plan) -> Iterator[None]:
+    """Workers are made ready beside what the driver still has to do; nothing depends on it."""
+    thread = threading.Thread(target=_warm_up, args=(spark, plan), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        if thread.is_alive():  # the job is over already: Spark must not end under its hands
+            spark.sparkContext.cancelAllJobs()
+            thread.join(_LONGEST_WARMING)
 
 
 def _warm_up(spark: SparkSession, plan: Plan) -> None:

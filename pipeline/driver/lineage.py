@@ -21,6 +21,7 @@ log = logging.getLogger("millrace.lineage")
 
 _PATIENCE = 120.0  # seconds for a broker that is away, as for the master
 _PAUSE = 1.0
+_BETWEEN_LOOKS = 60.0  # seconds between two looks at the newest messages, where the broker gives no ids
 
 
 class Lineage:
@@ -31,6 +32,7 @@ class Lineage:
         self.checkpoint, self.topics = checkpoint, topics
         self._id: str | None = None
         self._under_way = origin
+        self._looked = time.monotonic()  # at the newest messages: the start has just done so
 
     def note(self, report: Report) -> dict[str, Any]:
         """The note of the batch in hand. Its messages are read: if a topic is still the same now, it was then."""
@@ -59,7 +61,10 @@ class Lineage:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                return topic_checks.require_same(self.topics, self.origin)
+                due = time.monotonic() - self._looked > _BETWEEN_LOOKS
+                ids = topic_checks.require_same(self.topics, self.origin, by_message=due)
+                self._looked = time.monotonic() if due else self._looked
+                return ids
             except KafkaException as error:
                 if time.monotonic() > deadline:
                     raise TopicChanged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ def skip(settings: Settings, topics: list[str], reason: str = "") -> list[Gap]:
                 f"--topic {', '.join(unknown)}: this stream reads {', '.join(sorted(following)) or 'none'}."
             )
         chosen = {topic: following[topic] for topic in topics}
-        by, at = getpass.getuser(), datetime.now(timezone.utc).isoformat(timespec="seconds")
+        by, at = _account(), datetime.now(timezone.utc).isoformat(timespec="seconds")
         gone = topic_checks.missing(Topics(settings.kafka), chosen)
         gaps = [Gap(each.topic, each.partition, each.first, each.last, by, at, reason) for each in gone]
         if gaps:
@@ -77,6 +78,13 @@ def skip(settings: Settings, topics: list[str], reason: str = "") -> list[Gap]:
             stream.warehouse.commit(Batch(batch, [], {}, origin.as_note()))
             checkpoint.finish(batch)
         return gaps
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"uid {os.getuid()}"
 
 
 @contextmanager

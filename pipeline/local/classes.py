@@ -31,7 +31,7 @@ def archive() -> Path:
 
 def options() -> str:
     """For the JVM: to use the archive, if there is one."""
-    return f"-XX:SharedArchiveFile={archive()} {_SILENT}" if archive().is_file() else ""
+    return f'"-XX:SharedArchiveFile={archive()}" {_SILENT}' if archive().is_file() else ""  # a path may have blanks
 
 
 def make() -> Path:
@@ -59,7 +59,7 @@ def _train(into: Path) -> None:
     from pipeline.settings import Settings, Spark
 
     spark = open_session(
-        Settings(spark=Spark(conf={"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={into} {_SILENT}"}))
+        Settings(spark=Spark(conf={"spark.driver.extraJavaOptions": f'"-XX:ArchiveClassesAtExit={into}" {_SILENT}'}))
     )
     java: Any = spark.sparkContext._jvm
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
@@ -102,8 +102,8 @@ def _run_a_query(spark: Any) -> None:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         _train(Path(sys.argv[1]))
-    elif not archive().is_file():
+    else:
         try:
-            make()
+            print(make())
         except MillraceError as error:
             sys.exit(f"millrace: {error}")
