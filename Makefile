@@ -3,7 +3,7 @@
 .PHONY: help demo test test-slow test-mysql bench lint setup lock clean
 
 VENV := .venv/bin
-# More for pytest: make test ARGS="tests/unit -k jars"
+# More for pytest: make test ARGS="tests/driver -k jars"
 ARGS ?=
 # A worker a core, each with servers of its own if its tests need any; what ARGS chooses goes without workers. A worker
 # that runs out of tests takes half of another's (loadgroup would let pytest 9.2 run groups torn apart).

@@ -115,12 +115,12 @@ uv install --no-deps --no-build-isolation --editable .
 # Where Python finds the clone. A path with an accent would stop Python itself from starting in the locale C; this one has
 # none, being relative to the file.
 for pointer in .venv/lib/python*/site-packages/_millrace.pth; do echo ../../../.. >"$pointer"; done
-if ! "$python" -m pipeline.local.java >/dev/null 2>&1; then
+if ! "$python" -m pipeline.java.runtime >/dev/null 2>&1; then
     say "no Java 17 or newer found; fetching one ..."
     uv install --require-hashes -r deploy/requirements-jre.lock || true
-    "$python" -m pipeline.local.java >/dev/null
+    "$python" -m pipeline.java.runtime >/dev/null
 fi
 # Without it everything works too, only later: so nothing fails for it.
 say "making an archive of Spark's classes, with which a job starts sooner (once) ..."
-"$python" -m pipeline.local.classes >/dev/null 2>&1 || say "no archive; jobs start as without"
+"$python" -m pipeline.driver.classes >/dev/null 2>&1 || say "no archive; jobs start as without"
 wanted >$stamp

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline import failures, logs
-from pipeline.commands import Config, Set, before, job, laptop, mend, operate, reference
+from pipeline.commands import Config, Set, before, failures, job, laptop, mend, operate, reference
+from pipeline.watch import logs
 
 app = typer.Typer(
     name="millrace",

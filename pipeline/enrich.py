@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline import keys, report
-from pipeline.contracts import DimensionContract
-from pipeline.histogram import Histogram
+from pipeline import keys
+from pipeline.answers import task as report
+from pipeline.answers.histogram import Histogram
+from pipeline.answers.task import DimensionReport, Report
+from pipeline.config.contracts import DimensionContract
+from pipeline.config.settings import Worker
 from pipeline.joins.base import ABSENT, Join, Positions, Served
-from pipeline.report import DimensionReport, Report
-from pipeline.settings import Worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.contracts import TableContract
+from pipeline.config.contracts import TableContract
 from pipeline.errors import BadContract
 
 MESSAGE = pa.schema(

@@ -25,12 +25,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import facts, source
-from pipeline.contracts import TableContract
+from pipeline.answers.histogram import Histogram
+from pipeline.answers.task import Offsets, Report
+from pipeline.config.contracts import TableContract
+from pipeline.config.settings import Worker
 from pipeline.enrich import Dimension
-from pipeline.histogram import Histogram
 from pipeline.parse import Parser
-from pipeline.report import Offsets, Report
-from pipeline.settings import Worker
 from pipeline.warehouse.files import TableFiles
 from pipeline.warehouse.port import Batch, Warehouse
 

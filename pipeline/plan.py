@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pipeline import costs, facts, joins
-from pipeline.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
+from pipeline import facts, joins
+from pipeline.config.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
+from pipeline.config.settings import Dimension, Settings
 from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
 from pipeline.joins.base import Options, relation
+from pipeline.joins.cost import costs_file as costs
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import MasterStatistics
 from pipeline.parse import Parser
-from pipeline.settings import Dimension, Settings
 
 
 @dataclass(frozen=True)

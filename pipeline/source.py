@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.config.settings import Kafka, Settings, Worker
 from pipeline.facts import MESSAGE
-from pipeline.settings import Kafka, Settings, Worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
+from pipeline.config.settings import load
 from pipeline.generate.keys import Sizes
-from pipeline.generate.report import Report
 from pipeline.generate.seed import seed
-from pipeline.local.stack import Stack, StackInfo
+from pipeline.generate.sent import Report
+from pipeline.laptop.stack.stack import Stack, StackInfo
 from pipeline.plan import resolve
 from pipeline.reconcile import reconcile
-from pipeline.settings import load
-from tests.running import Job
+from tests.kit.running import Job
 
 
 @pytest.fixture(scope="session")

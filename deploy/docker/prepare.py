@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline import failures, settings
+from pipeline.commands import failures
+from pipeline.config import settings
 from pipeline.generate.keys import Sizes
 from pipeline.generate.masters import MASTERS
 from pipeline.generate.seed import connect, seed

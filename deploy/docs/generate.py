@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pipeline.metrics_families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS, Family
+from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS, Family
 
 PAGE = Path(__file__).with_name("metrics.md")
 
 _HEAD = """\
 # Metrics
 
-Written by `deploy/docs/generate.py` from `pipeline/metrics_families.py`. The driver publishes them for Prometheus at
+Written by `deploy/docs/generate.py` from `pipeline/watch/families.py`. The driver publishes them for Prometheus at
 `/metrics` of `metrics.host`, `metrics.port`. Everything is counted after the commit, so a task that was tried twice
 counts once.
 

@@ -23,8 +23,8 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pipeline
-from pipeline import failures
-from pipeline.local import cache
+from pipeline.commands import failures
+from pipeline.java import downloads as cache
 
 BELONGS_TO_THE_CLUSTER = {"pyspark", "py4j"}
 NEVER_IMPORTED = ("pandas/tests/", "pyarrow/tests/", "pyarrow/include/")

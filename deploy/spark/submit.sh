@@ -24,7 +24,7 @@ done
 (($# == 0)) || shift # the two dashes; what is left is for the job
 
 ask() { "$python" -c "$1"; }
-JAVA_HOME=$("$python" -m pipeline.local.java)
+JAVA_HOME=$("$python" -m pipeline.java.runtime)
 SPARK_HOME=${SPARK_HOME:-$(ask 'from pyspark.find_spark_home import _find_spark_home as home; print(home())')}
 export JAVA_HOME SPARK_HOME
 jars=$("$python" -m pipeline.cli jars "$@") # by the job's own settings: they say which store's connector it needs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.settings import Settings
+    from pipeline.config.settings import Settings
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="Settings file (TOML); `millrace settings` prints a full one.")
@@ -31,6 +31,6 @@ before = Before()
 
 def chosen(config: Path | None, assignments: Sequence[str] | None) -> Settings:
     """The settings by the command line. What stands behind the command's name wins over what stands before it."""
-    from pipeline import settings
+    from pipeline.config import settings
 
     return settings.load(config or before.config, [*before.assignments, *(assignments or ())])

@@ -24,7 +24,8 @@ def run(
     set_: Set = None,
 ) -> None:
     """Run the job: Kafka topics -> parse -> enrich -> Delta."""
-    from pipeline import job, logs
+    from pipeline.driver import job
+    from pipeline.watch import logs
 
     logs.to_stderr()
     job.run(chosen(config, set_), ready_file)
@@ -41,11 +42,11 @@ def explain(
 
     Exit code 2 if `run` would refuse.
     """
-    from pipeline import compare as comparing
-    from pipeline import explain as explaining
-    from pipeline.demand import Demand, Way
+    from pipeline.advise import compare as comparing
+    from pipeline.advise import explain as explaining
+    from pipeline.advise.demand import Demand, Way
     from pipeline.plan import resolve
-    from pipeline.scrape import metrics_url
+    from pipeline.watch.scrape import metrics_url
 
     plan = resolve(chosen(config, set_))
     print(explaining.explain(plan), end="", flush=True)
@@ -77,9 +78,9 @@ def _progress() -> Iterator[Callable[[str], None]]:
 @commands.command()
 def calibrate(config: Config = None, set_: Set = None) -> None:
     """Measure on your database what each read and each step costs; `explain` and `auto` go by that afterwards."""
-    from pipeline import calibrate as calibrating
-    from pipeline import costs
-    from pipeline.master.mysql import MySqlMaster
+    from pipeline.advise import calibrate as calibrating
+    from pipeline.joins.cost import costs_file as costs
+    from pipeline.master.mysql.master import MySqlMaster
     from pipeline.plan import resolve
 
     plan = resolve(chosen(config, set_))
@@ -107,7 +108,7 @@ def top(
     set_: Set = None,
 ) -> None:
     """The live panel of a running job, from its metrics endpoint. Ends when there is no job (any more): exit code 2."""
-    from pipeline.panel import Panel
+    from pipeline.watch.panel import Panel
 
     metrics = chosen(config, set_).metrics
     try:
@@ -132,9 +133,9 @@ def status(
 
     from rich.console import Console
 
-    from pipeline import status as looking
-    from pipeline.panel import Panel
-    from pipeline.scrape import metrics_url
+    from pipeline.watch import status as looking
+    from pipeline.watch.panel import Panel
+    from pipeline.watch.scrape import metrics_url
 
     metrics = chosen(config, set_).metrics
     url = metrics_url(endpoint or f"{metrics.host}:{metrics.port}")
@@ -153,7 +154,7 @@ def reconcile_(
     set_: Set = None,
 ) -> None:
     """Prove that Kafka, the database and the warehouse agree. Exit code 1 if they do not."""
-    from pipeline.generate.report import Report
+    from pipeline.generate.sent import Report
     from pipeline.plan import resolve
     from pipeline.reconcile import reconcile
 

@@ -12,7 +12,7 @@ from pipeline.commands import Config, Set, chosen
 from pipeline.errors import BadSetting
 
 if TYPE_CHECKING:
-    from pipeline.generate.report import Report
+    from pipeline.generate.sent import Report
 
 commands = typer.Typer()
 
@@ -28,7 +28,7 @@ def demo(
     folder: Folder = _FOLDER,
 ) -> None:
     """See it all: embedded stack, master data, bursty sales, the job, a live panel, and the proof that it adds up."""
-    from pipeline.demo import demo as run_demo
+    from pipeline.laptop.demo import demo as run_demo
 
     sys.exit(run_demo(folder=folder, seconds=seconds, rate=rate))
 
@@ -39,8 +39,8 @@ def up(folder: Folder = _FOLDER, config: Config = None, set_: Set = None) -> Non
 
     The job's account may read the master tables that the settings name, also those that are made later.
     """
-    from pipeline.contracts import Contracts
-    from pipeline.local.stack import Stack, lines_for_settings
+    from pipeline.config.contracts import Contracts
+    from pipeline.laptop.stack.stack import Stack, lines_for_settings
 
     stack = Stack(folder)
     info = stack.up()
@@ -64,7 +64,7 @@ def up(folder: Folder = _FOLDER, config: Config = None, set_: Set = None) -> Non
 @commands.command()
 def down(folder: Folder = _FOLDER) -> None:
     """Stop the embedded stack. Its data stays."""
-    from pipeline.local.stack import Stack
+    from pipeline.laptop.stack.stack import Stack
 
     Stack(folder).down()
 
@@ -81,7 +81,7 @@ def create_topic(
     set_: Set = None,
 ) -> None:
     """Make a topic on the brokers of the settings: the embedded one, or your own."""
-    from pipeline.brokers import Brokers
+    from pipeline.driver.brokers import Brokers
 
     kafka = chosen(config, set_).kafka
     Brokers(kafka.bootstrap, kafka.librdkafka).create(name, partitions)
@@ -91,7 +91,7 @@ def create_topic(
 @topics.command("list")
 def list_topics(config: Config = None, set_: Set = None) -> None:
     """List the topics on the brokers of the settings, each with its partitions."""
-    from pipeline.brokers import Brokers
+    from pipeline.driver.brokers import Brokers
 
     kafka = chosen(config, set_).kafka
     for name, topic in sorted(Brokers(kafka.bootstrap, kafka.librdkafka).topics().items()):
@@ -104,7 +104,7 @@ def sql(
     folder: Folder = _FOLDER,
 ) -> None:
     """Run SQL in the embedded database, as its owner: master tables of your own, without a client of MySQL."""
-    from pipeline.local.stack import Stack
+    from pipeline.laptop.stack.stack import Stack
 
     try:
         script = file.read_text("utf-8")
@@ -127,7 +127,7 @@ def seed(
     """Fill the embedded database's master tables with rows in bulk."""
     from pipeline.generate.keys import Sizes
     from pipeline.generate.seed import seed as fill
-    from pipeline.local.stack import Stack
+    from pipeline.laptop.stack.stack import Stack
 
     with Stack(folder).database.connect("owner") as connection:
         for table in fill(connection, Sizes(products, customers, stores), replace=replace):

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from pipeline import resources
 from pipeline.commands import Config, Set, before, chosen
+from pipeline.config import resources
 from pipeline.errors import BadSetting
 
 if TYPE_CHECKING:
-    from pipeline.settings_loader import Bytes
+    from pipeline.config.loader import Bytes
 
 commands = typer.Typer()
-_SAFE_HOURS = 168  # pipeline.maintain's own default, which is too slow to import for a line of help
+_SAFE_HOURS = 168  # pipeline.warehouse.maintain's own default, which is too slow to import for a line of help
 
 
 @commands.command()
@@ -29,7 +29,7 @@ def jars(
     set_: Set = None,
 ) -> None:
     """Fetch the jars Spark needs for Kafka, Delta and the settings' store; list them as spark-submit's --jars wants."""
-    from pipeline.local import jars as locked
+    from pipeline.java import jars as locked
 
     if unknown := set(store or ()) - set(locked.STORES.values()):
         raise BadSetting(f"--store {sorted(unknown)[0]} is not known; there are s3, azure and google.")
@@ -79,9 +79,9 @@ def maintain(
     set_: Set = None,
 ) -> None:
     """Keep the warehouse tables quick and small: OPTIMIZE, log and checkpoint retention, VACUUM."""
-    from pipeline import maintain as maintaining
+    from pipeline.driver.session import open_session
     from pipeline.plan import resolve
-    from pipeline.session import open_session
+    from pipeline.warehouse import maintain as maintaining
     from pipeline.warehouse import places
 
     wishes = maintaining.Wishes(
@@ -102,7 +102,7 @@ def maintain(
 
 
 def _size(text: str) -> Bytes:
-    from pipeline.settings_loader import Bytes
+    from pipeline.config.loader import Bytes
 
     try:
         return Bytes.parse(text)

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline import __version__, resources
+from pipeline import __version__
+from pipeline.config import resources
 from pipeline.errors import BadSetting
 
 commands = typer.Typer()

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 
-from pipeline.checkpoint import Checkpoint
+from pipeline.config.settings import Settings
 from pipeline.driver import topic_checks
+from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.origin import Ends, Origin, of_note
+from pipeline.driver.topics import Topics
 from pipeline.errors import WarehouseRefused
-from pipeline.settings import Settings
-from pipeline.topics import Topics
 from pipeline.warehouse.port import Standing, Warehouse
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipeline.config.settings import Settings
 from pipeline.errors import MillraceError, StorageFailed
-from pipeline.settings import Settings
 from pipeline.warehouse import places
 
 _MARK = "millrace-failure: "

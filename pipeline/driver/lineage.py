@@ -10,12 +10,12 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from pipeline.checkpoint import Checkpoint
+from pipeline.answers.task import Report
 from pipeline.driver import topic_checks
+from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.origin import Origin, of_note
+from pipeline.driver.topics import Topics
 from pipeline.errors import TopicChanged, WarehouseRefused
-from pipeline.report import Report
-from pipeline.topics import Topics
 
 log = logging.getLogger("millrace.lineage")
 

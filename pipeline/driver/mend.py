@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from pipeline.checkpoint import Checkpoint
+from pipeline.config.settings import Settings
 from pipeline.driver import continuity, topic_checks
+from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.origin import Gap, Origin, of_note
+from pipeline.driver.session import open_session
+from pipeline.driver.topics import Topics
 from pipeline.errors import BadSetting, WarehouseRefused
 from pipeline.plan import Plan, resolve
-from pipeline.session import open_session
-from pipeline.settings import Settings
-from pipeline.topics import Topics
 from pipeline.warehouse.port import Batch, Standing, Warehouse
-from pipeline.warehouse.two_step import make_warehouse
+from pipeline.warehouse.warehouse import make_warehouse
 
 
 @dataclass(frozen=True)

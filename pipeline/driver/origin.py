@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pipeline.report import Offsets
+from pipeline.answers.task import Offsets
 
 Ends = dict[str, dict[str, int]]  # the first offset not yet read, by topic and partition, as Spark writes offsets
 

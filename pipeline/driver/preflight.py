@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 from pipeline import joins
-from pipeline.master.mysql import MySqlMaster
+from pipeline.driver.topics import Topics
+from pipeline.driver.worker import make_join
+from pipeline.master.mysql.master import MySqlMaster
 from pipeline.plan import Plan
-from pipeline.topics import Topics
-from pipeline.worker import make_join
 
 log = logging.getLogger("millrace.job")
 

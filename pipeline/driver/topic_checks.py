@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from pipeline.driver.origin import Ends, Origin
+from pipeline.driver.topics import Topics
 from pipeline.errors import TopicChanged
 from pipeline.source import LAST_MOMENT
-from pipeline.topics import Topics
 
 
 @dataclass(frozen=True)

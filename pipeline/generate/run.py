@@ -17,9 +17,9 @@ from pipeline.errors import BadSetting
 from pipeline.generate import pace
 from pipeline.generate.draws import Drawer, Draws
 from pipeline.generate.progress import bar
-from pipeline.generate.report import Report, TopicReport
 from pipeline.generate.sales import Messages, SaleWriter
 from pipeline.generate.send import Sender, SendFailed
+from pipeline.generate.sent import Report, TopicReport
 from pipeline.generate.workload import Workload
 
 _SECOND = 1_000_000

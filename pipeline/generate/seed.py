@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
-from pipeline.contracts import Contracts
+from pipeline.config.contracts import Contracts
 from pipeline.errors import MillraceError
 from pipeline.generate.keys import Rows, Sizes
 from pipeline.generate.masters import MASTERS

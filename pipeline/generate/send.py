@@ -10,10 +10,10 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.cimpl import NewTopic
 
-from pipeline.brokers import Brokers, NoBroker, Quiet
+from pipeline.driver.brokers import Brokers, NoBroker, Quiet
 from pipeline.errors import MillraceError
-from pipeline.generate.report import PartitionReport, Report
 from pipeline.generate.sales import Messages
+from pipeline.generate.sent import PartitionReport, Report
 
 _ANSWER_WITHIN = 10.0  # seconds
 _WAITING = 100_000  # messages handed over and not yet acknowledged; more would only use memory

@@ -36,7 +36,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
-from pipeline.contracts import Field, TopicContract
+from pipeline.config.contracts import Field, TopicContract
 from pipeline.errors import BadContract
 from pipeline.parse import reasons
 from pipeline.parse.decimals import Decimal

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pipeline.contracts import TopicContract
-from pipeline.parse.guard import Guard, members_at_most
+from pipeline.config.contracts import TopicContract
+from pipeline.parse.gaps import Guard, members_at_most
 from pipeline.parse.kinds import Kind
 from pipeline.parse.texts import Integers
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from pipeline.contracts import Field
+from pipeline.config.contracts import Field
 from pipeline.parse.reasons import Reject, shown
 from pipeline.parse.texts import Mask
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.contracts import Field
+from pipeline.config.contracts import Field
 from pipeline.parse.kinds import Column, Kind
 from pipeline.parse.reasons import OUT_OF_RANGE, WRONG_TYPE, Number
 from pipeline.parse.rules import NUMBER_KEYWORDS, WholeNumbers, allowed_values, require

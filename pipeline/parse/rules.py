@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.contracts import Field
+from pipeline.config.contracts import Field
 from pipeline.errors import BadContract
 
 _ANNOTATIONS = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"} | {

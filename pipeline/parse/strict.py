@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pipeline.contracts import TopicContract
+from pipeline.config.contracts import TopicContract
 from pipeline.parse import reasons
 from pipeline.parse.kinds import Kind
 from pipeline.parse.reasons import Members, Number, Reject, shown

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.contracts import Field
+from pipeline.config.contracts import Field
 from pipeline.parse.kinds import Column, Kind
 from pipeline.parse.reasons import BAD_TEXT, OUT_OF_RANGE, WRONG_TYPE
 from pipeline.parse.rules import Texts

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.contracts import Field
+from pipeline.config.contracts import Field
 from pipeline.parse.kinds import Column
 from pipeline.parse.reasons import BAD_TIMESTAMP
 from pipeline.parse.strings import TextKind

@@ -22,7 +22,7 @@ import pymysql
 from deltalake.exceptions import DeltaError
 from kafka.errors import KafkaError
 
-from pipeline.generate.report import Report
+from pipeline.generate.sent import Report
 from pipeline.plan import Plan
 from pipeline.reconcile import masters, messages, offsets, totals
 from pipeline.reconcile.broker import Broker

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
+from pipeline.config.settings import Kafka
 from pipeline.reconcile.tables import NotReconcilable
-from pipeline.settings import Kafka
 
 _ANSWER_MS = 15_000
 _LOOK_MS = 100

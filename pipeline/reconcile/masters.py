@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pymysql
 
-from pipeline.contracts import DimensionContract, arrow_type
+from pipeline.config.contracts import DimensionContract, arrow_type
+from pipeline.config.settings import MasterData
 from pipeline.reconcile.tables import NotReconcilable, WarehouseTable
 from pipeline.reconcile.verdict import SHOWN, Check
-from pipeline.settings import MasterData
 
 UNKNOWN_MEMBER = -1  # said here again: a proof borrows nothing from what it proves
 _KEYS_A_QUERY = 1_000

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from pipeline.contracts import TopicContract
+from pipeline.config.contracts import TopicContract
 from pipeline.plan import Plan
 from pipeline.reconcile.broker import Broker, Extent, Message, Place
 from pipeline.reconcile.tables import WarehouseTable

@@ -12,9 +12,9 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from pipeline.contracts import TableContract
+from pipeline.config.contracts import TableContract
+from pipeline.config.settings import Settings
 from pipeline.errors import MillraceError
-from pipeline.settings import Settings
 from pipeline.warehouse.storage import table_uri
 
 _BATCH_ROWS = 1 << 17

@@ -9,7 +9,7 @@ import numpy as np
 from pandas.util import hash_array
 
 from pipeline.generate.keys import DIMENSIONS
-from pipeline.generate.report import Report
+from pipeline.generate.sent import Report
 from pipeline.reconcile.masters import DimensionFound
 from pipeline.reconcile.offsets import Found
 from pipeline.reconcile.tables import WarehouseTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.contracts import TableContract
+from pipeline.config.contracts import TableContract
 from pipeline.errors import WarehouseRefused
 from pipeline.warehouse.log import TableDescription
 from pipeline.warehouse.statistics import INDEXED_COLUMNS

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline import settings
-from pipeline.contracts import TableContract
+from pipeline.config import settings
+from pipeline.config.contracts import TableContract
 from pipeline.warehouse import partitions, statistics
 from pipeline.warehouse.faults import Place
 from pipeline.warehouse.places import told

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from pipeline.settings import Settings
+from pipeline.config.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.contracts import TableContract
+from pipeline.config.contracts import TableContract
 from pipeline.errors import BadContract
 
 Values = dict[str, "str | None"]

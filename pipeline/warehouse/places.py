@@ -21,7 +21,7 @@ from pipeline.warehouse import storage
 from pipeline.warehouse.faults import Place, innermost, sentence, spoken
 
 if TYPE_CHECKING:
-    from pipeline.settings import Settings
+    from pipeline.config.settings import Settings
 
 _LEAST_FREE = 1 << 20  # bytes; with less, a file of any use does not fit
 # Somebody waits for the answer; the job itself tries longer.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyarrow.fs import FileSelector
 
-from pipeline import settings
-from pipeline.contracts import TableContract
+from pipeline.config import settings
+from pipeline.config.contracts import TableContract
 from pipeline.errors import WarehouseRefused
 from pipeline.warehouse import record, storage, tables
 from pipeline.warehouse.committer import refuse_known_batch, version_made

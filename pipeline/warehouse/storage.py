@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
-from pipeline import settings
+from pipeline.config import settings
 
 STAGING = "_staging"
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 from pyarrow.fs import FileSelector
 
-from pipeline.contracts import Column, TableContract
+from pipeline.config.contracts import Column, TableContract
 from pipeline.errors import WarehouseRefused
 from pipeline.warehouse.log import TableDescription, TableLog
 from pipeline.warehouse.storage import filesystem, make_folder

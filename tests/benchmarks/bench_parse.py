@@ -23,7 +23,7 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pipeline.contracts import Contracts
+from pipeline.config.contracts import Contracts
 from pipeline.parse import Parser
 
 SEED = 20261118

@@ -29,8 +29,8 @@ from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.seed import seed
 from pipeline.generate.workload import Workload
-from pipeline.local.stack import Stack, StackInfo
-from tests.running import Job
+from pipeline.laptop.stack.stack import Stack, StackInfo
+from tests.kit.running import Job
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = Sizes(products=2_000_000, customers=200_000, stores=500)

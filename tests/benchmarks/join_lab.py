@@ -20,17 +20,17 @@ import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from pipeline.contracts import Contracts
+from pipeline.config.contracts import Contracts
+from pipeline.config.loader import Secret
+from pipeline.config.settings import MasterData
 from pipeline.generate.keys import Sizes, product_codes
 from pipeline.generate.seed import seed
 from pipeline.generate.zipf import Zipf
 from pipeline.joins.base import Join
-from pipeline.local import ports
-from pipeline.local.database import Database
-from pipeline.local.stack import _start
-from pipeline.master.mysql import MySqlMaster
-from pipeline.settings import MasterData
-from pipeline.settings_loader import Secret
+from pipeline.laptop.stack import ports
+from pipeline.laptop.stack.database import Database
+from pipeline.laptop.stack.stack import _start
+from pipeline.master.mysql.master import MySqlMaster
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("pyarrow", "numpy", "pymysql")

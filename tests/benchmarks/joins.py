@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from join_lab import RESULTS, LabDatabase, Trial, delayed, host, master, sales, server
 
 from pipeline import joins
-from pipeline.calibrate import calibrate
+from pipeline.advise.calibrate import calibrate
 from pipeline.errors import BudgetTooSmall
 from pipeline.generate.keys import product_codes
 from pipeline.generate.zipf import Zipf

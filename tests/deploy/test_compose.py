@@ -11,9 +11,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pipeline import settings
-from pipeline.local import jars
-from pipeline.settings_sources import tomllib
+from pipeline.config import settings
+from pipeline.config.sources import tomllib
+from pipeline.java import jars
 from tests.deploy.compose import COMPOSE, ROOT, SERVICES, health_check, mounts
 
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()

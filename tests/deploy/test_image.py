@@ -15,11 +15,11 @@ import pytest
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
-from pipeline.local.java import java_home
-from pipeline.local.stack import StackInfo
+from pipeline.java.runtime import java_home
+from pipeline.laptop.stack.stack import StackInfo
 from tests.deploy.compose import ROOT
-from tests.object_store import object_store
-from tests.running import Job
+from tests.kit.object_store import object_store
+from tests.kit.running import Job
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

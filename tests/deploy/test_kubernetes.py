@@ -12,9 +12,9 @@ import jsonschema
 import pytest
 import yaml
 
-from pipeline import settings
-from pipeline.local import jars
-from pipeline.metrics import Metrics
+from pipeline.config import settings
+from pipeline.java import jars
+from pipeline.watch.publish import Metrics
 from tests.deploy.compose import ROOT
 
 K8S = ROOT / "deploy" / "k8s"

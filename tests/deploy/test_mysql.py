@@ -11,9 +11,9 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from pipeline.local import database_programs
-from pipeline.local.database import MASTER, Database
-from pipeline.local.database_programs import DatabaseProgram
+from pipeline.laptop.stack import database_programs
+from pipeline.laptop.stack.database import MASTER, Database
+from pipeline.laptop.stack.database_programs import DatabaseProgram
 from tests.deploy.compose import ROOT, mounts
 
 pytestmark = pytest.mark.slow

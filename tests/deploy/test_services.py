@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.local import jars
-from pipeline.local.kafka import KafkaBroker
-from pipeline.local.ports import choose
-from pipeline.local.stack import Stack, StackInfo
-from pipeline.metrics import Metrics
+from pipeline.java import jars
+from pipeline.laptop.stack.kafka import KafkaBroker
+from pipeline.laptop.stack.ports import choose
+from pipeline.laptop.stack.stack import Stack, StackInfo
+from pipeline.watch.publish import Metrics
 from tests.deploy.compose import COMPOSE, ROOT, health_check, mounts
 
 pytestmark = pytest.mark.slow

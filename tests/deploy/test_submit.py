@@ -1,4 +1,4 @@
-"""What travels to a cluster with the job; that it runs there is in tests/slow/test_cluster.py."""
+"""What travels to a cluster with the job; that it runs there is in tests/driver/test_cluster.py."""
 
 from __future__ import annotations
 

@@ -13,20 +13,20 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from pipeline.checkpoint import Checkpoint
+from pipeline.config.settings import Settings, load
 from pipeline.driver import continuity
+from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.origin import Origin
+from pipeline.driver.session import open_session
+from pipeline.driver.topics import Topics
 from pipeline.errors import TopicChanged, WarehouseRefused
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
-from pipeline.local.stack import Stack, StackInfo
+from pipeline.laptop.stack.stack import Stack, StackInfo
 from pipeline.plan import resolve
-from pipeline.session import open_session
-from pipeline.settings import Settings, load
-from pipeline.topics import Topics
-from pipeline.warehouse.two_step import make_warehouse
-from tests.running import Job
+from pipeline.warehouse.warehouse import make_warehouse
+from tests.kit.running import Job
 
 SALES = 6_000
 TOPIC = "sales-continuity"

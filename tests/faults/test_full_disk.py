@@ -10,9 +10,9 @@ import pytest
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
-from pipeline.local.stack import StackInfo
-from tests.disks import disk
-from tests.running import Job
+from pipeline.laptop.stack.stack import StackInfo
+from tests.kit.disks import disk
+from tests.kit.running import Job
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

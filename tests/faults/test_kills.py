@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.generate.keys import Sizes
-from pipeline.generate.report import Report
 from pipeline.generate.run import generate
+from pipeline.generate.sent import Report
 from pipeline.generate.workload import Workload
-from pipeline.local.stack import StackInfo
-from tests.running import Job, wait_until
+from pipeline.laptop.stack.stack import StackInfo
+from tests.kit.running import Job, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

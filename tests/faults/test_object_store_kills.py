@@ -14,9 +14,9 @@ import pytest
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
-from pipeline.local.stack import StackInfo
-from tests.object_store import ObjectStore, object_store
-from tests.running import Job, wait_until
+from pipeline.laptop.stack.stack import StackInfo
+from tests.kit.object_store import ObjectStore, object_store
+from tests.kit.running import Job, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

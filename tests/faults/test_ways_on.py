@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
 from pipeline.generate.keys import Sizes
-from pipeline.generate.report import Report
 from pipeline.generate.run import generate
+from pipeline.generate.sent import Report
 from pipeline.generate.workload import Workload
-from pipeline.local.stack import Stack, StackInfo
-from tests.running import Job, wait_until
+from pipeline.laptop.stack.stack import Stack, StackInfo
+from tests.kit.running import Job, wait_until
 
 pytestmark = pytest.mark.slow
 

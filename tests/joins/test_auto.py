@@ -14,9 +14,9 @@ from pipeline.joins.base import Join, Options
 from pipeline.joins.cost.units import Line, Stream, UnitCosts
 from pipeline.joins.fetch import Fetch
 from pipeline.joins.inlj import IndexNestedLoopJoin
-from tests.fakes import WatchedMaster
 from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import thousands
+from tests.kit.fakes import WatchedMaster
 
 CHEAP, DEAR = Line(1e-9, 1e-9), Line(10.0, 1.0)
 LOOK_UPS = UnitCosts(scan=DEAR, page=DEAR)

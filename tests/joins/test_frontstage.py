@@ -11,9 +11,9 @@ from pipeline.joins.base import Options
 from pipeline.joins.frontstage import FrontStage
 from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.master.memory import MemoryMaster
-from tests.fakes import FakeClock, WatchedMaster
 from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import master_table, thousands
+from tests.kit.fakes import FakeClock, WatchedMaster
 
 STALENESS, ABSENT_STALENESS = 300.0, 10.0
 KEEP_ROWS = [name for name in JOINS if JOINS[name].keeps_rows and not has_front_stage(name)]

@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.joins.base import Options
 from pipeline.joins.inlj import IndexNestedLoopJoin
-from tests.fakes import WatchedMaster
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
 from tests.joins.workloads import master_table, thousands
+from tests.kit.fakes import WatchedMaster
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from pipeline.keys import pack
-from tests.integration.master_fixtures import Server, dimension
 from tests.joins.harness import VARIANTS, drive, smallest_memory
+from tests.kit.master_fixtures import Server, dimension
 
 pytestmark = [pytest.mark.mysql, pytest.mark.parametrize("variant", VARIANTS, ids=str)]
 

@@ -10,9 +10,9 @@ from pipeline.joins.cost.units import Stream
 from pipeline.joins.partitioned import PartitionedJoin
 from pipeline.joins.ssij import SemiStreamingIndexJoin
 from pipeline.master.memory import MemoryMaster
-from tests.fakes import FakeClock
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
 from tests.joins.workloads import master_table, thousands
+from tests.kit.fakes import FakeClock
 
 WINDOW = 6_000
 

@@ -7,9 +7,9 @@ import pytest
 from pipeline.joins.base import Options
 from pipeline.joins.cost.units import Stream
 from pipeline.joins.ssij import SemiStreamingIndexJoin
-from tests.fakes import FakeClock
 from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import thousands
+from tests.kit.fakes import FakeClock
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from pipeline.joins.budget import most_that_fit
-from pipeline.joins.cost.play import play
+from pipeline.joins.cost.slot_simulation import play
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, Zipf, best, grid
 from pipeline.joins.parts.pagecache import PageCache
 from pipeline.joins.parts.pages import PageDirectory

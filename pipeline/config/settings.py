@@ -1,0 +1,266 @@
+"""The one settings tree: frozen, validated, and the same for every entry point.
+
+Later wins: the defaults below, the TOML file, the environment (`MILLRACE_KAFKA__TOPICS`), the command line
+(`--set kafka.topics=sales`). `millrace settings` prints `deploy/reference.toml`: every setting, its default, and why.
+
+Which file: the one that `--config` names, else `MILLRACE_CONFIG`, else `millrace.toml` in the folder the command runs
+in, else `.millrace/stack.toml` there, which `millrace up` writes. One file counts, never two.
+
+Paths: a relative path is below the folder of the file that names it; so are the defaults' when there is a file, so that
+a job is the same from wherever it is started. In the environment, with --set, and without a file: below the folder the
+command runs in. `kafka.client` goes to all Kafka clients as it is, `kafka.client_java` and `kafka.client_librdkafka` to
+one kind; `spark.conf` to Spark, `warehouse.storage_options` to deltalake.
+
+Dimensions: those that the settings name. A file that names any names them all. If it names none, those that environment
+and --set together name, and if these name none but some of the shipped three (product, customer, store), they change
+those, and all three are there. What changes a dimension never adds one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipeline.config.loader import Bytes, Place, Seconds, Secret, load_tree
+from pipeline.errors import BadSetting
+
+WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 185 MiB
+WINDOW_COPIES = 6  # messages, columns, facts and the Parquet encoder's pages, as multiples of the message bytes
+STACK_FILE = Path(".millrace/stack.toml")  # written by `millrace up`: where the embedded servers answer
+
+
+@dataclass(frozen=True)
+class Job:
+    name: str = "millrace"
+    trigger: str = "500 ms"
+    max_offsets_per_trigger: int = 250_000
+    checkpoint: Place = Place(".millrace/checkpoint")
+
+    def __post_init__(self) -> None:
+        _need(bool(self.checkpoint), "job.checkpoint", self.checkpoint, "a folder or a URI")
+        _need(bool(self.name.strip()), "job.name", self.name, "a non-empty text: it identifies this job's commits")
+        _need(
+            self.max_offsets_per_trigger > 0, "job.max_offsets_per_trigger", self.max_offsets_per_trigger, "1 or more"
+        )
+        _need(
+            self.available_now or _is_period(self.trigger),
+            "job.trigger",
+            self.trigger,
+            "a period such as 2 s, or available-now",
+        )
+
+    @property
+    def period(self) -> Seconds:
+        """How often a micro-batch starts."""
+        return Seconds.parse(self.trigger)
+
+    @property
+    def available_now(self) -> bool:
+        """Work off what is there, then stop."""
+        return self.trigger == "available-now"
+
+
+@dataclass(frozen=True)
+class Kafka:
+    bootstrap: str = "127.0.0.1:9092"
+    topics: tuple[str, ...] = ("sales",)
+    topic_pattern: str = ""
+    starting_offsets: str = "earliest"
+    contract: str = "sale.v1"
+    contracts: dict[str, str] = field(default_factory=dict)
+    max_message_bytes: Bytes = Bytes(1 << 20)
+    client: dict[str, str] = field(default_factory=dict)
+    client_java: dict[str, str] = field(default_factory=dict)
+    client_librdkafka: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def java(self) -> dict[str, str]:
+        """What Spark's Kafka source is given."""
+        return self.client | self.client_java
+
+    @property
+    def librdkafka(self) -> dict[str, str]:
+        """What our own clients are given, which look after topics and offsets."""
+        return self.client | self.client_librdkafka
+
+    def __post_init__(self) -> None:
+        _need(bool(self.topics) or bool(self.topic_pattern), "kafka.topics", self.topics, "at least one topic")
+        ok = self.starting_offsets in ("earliest", "latest") or _are_offsets(self.starting_offsets)
+        _need(
+            ok, "kafka.starting_offsets", self.starting_offsets, 'earliest, latest or offsets as {"sales": {"0": 17}}'
+        )
+        _need(self.max_message_bytes > 0, "kafka.max_message_bytes", self.max_message_bytes, "at least 1 byte")
+        for topic in self.contracts:
+            read = f"pattern {self.topic_pattern}" if self.topic_pattern else ", ".join(self.topics)
+            needed = f"for a topic that is read: {read}. Read {topic} too, or leave its contract out"
+            key = f"kafka.contracts.{topic}"
+            others = "kafka.contracts", "kafka.topics", "kafka.topic_pattern"
+            _need(self.may_read(topic), key, self.contracts[topic], needed, *others)
+
+    def may_read(self, topic: str) -> bool:
+        """Whether the topic is named, or could be meant by the pattern, which is Java's to understand."""
+        if not self.topic_pattern:
+            return topic in self.topics
+        try:
+            return re.fullmatch(self.topic_pattern, topic) is not None
+        except re.error:
+            return True
+
+
+@dataclass(frozen=True)
+class MasterData:
+    host: str = "127.0.0.1"
+    port: int = 3306
+    user: str = "millrace"
+    password: Secret = Secret("")
+    password_file: Place = Place("")
+    database: str = "master"
+    tls_ca: Place = Place("")
+    connect_timeout: Seconds = Seconds(5)
+    read_timeout: Seconds = Seconds(60)
+    retry_for: Seconds = Seconds(120)
+    costs: Place = Place(".millrace/costs.toml")
+    connections: int = 2
+    queries_per_second: float = 0.0
+
+    def __post_init__(self) -> None:
+        _need(0 < self.port < 1 << 16, "master.port", self.port, "from 1 to 65535")
+        _need(1 <= self.connections <= 64, "master.connections", self.connections, "from 1 to 64")
+        _need(
+            0 <= self.queries_per_second < float("inf"),
+            "master.queries_per_second",
+            self.queries_per_second,
+            "0 (no cap) or a positive number",
+        )
+
+
+@dataclass(frozen=True)
+class Dimension:
+    contract: str = ""
+    algorithm: str = "auto"
+    memory: Bytes = Bytes(32 << 20)
+    front_stage: bool = False
+    max_staleness: Seconds = Seconds(300)
+    absent_staleness: Seconds = Seconds(10)
+    batch: int = 2_000
+    skew: float = 1.0
+
+    def __post_init__(self) -> None:
+        _need(0 <= self.skew <= 3, "skew", self.skew, "Zipf's exponent of the keys, from 0 (all alike) to 3")
+        _need(self.batch >= 1, "batch", self.batch, "at least 1 key a query")
+
+
+@dataclass(frozen=True)
+class Contracts:
+    folder: Place = Place("")
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    path: Place = Place(".millrace/warehouse")
+    writer: str = "arrow"
+    facts: str = "fact_sales"
+    rejects: str = "sales_rejects"
+    compression: str = "snappy"
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _need(bool(self.path), "warehouse.path", self.path, "a folder or a URI")
+        _need(self.writer in ("arrow", "spark"), "warehouse.writer", self.writer, "arrow or spark")
+        codecs = ("snappy", "zstd", "gzip", "none")
+        _need(self.compression in codecs, "warehouse.compression", self.compression, f"one of: {', '.join(codecs)}")
+
+
+@dataclass(frozen=True)
+class Worker:
+    memory: Bytes = Bytes(1 << 30)
+    window_sales: int = 125_000
+    window_bytes: Bytes = Bytes(64 << 20)
+
+    def __post_init__(self) -> None:
+        _need(self.window_sales >= 1, "worker.window_sales", self.window_sales, "at least 1")
+        _need(self.window_bytes >= 1 << 20, "worker.window_bytes", self.window_bytes, "at least 1 MiB")
+
+
+@dataclass(frozen=True)
+class Spark:
+    master: str = "local[2,4]"
+    driver_memory: Bytes = Bytes(2 << 30)
+    conf: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    host: str = "127.0.0.1"
+    port: int = 9464
+
+    def __post_init__(self) -> None:
+        _need(0 <= self.port < 1 << 16, "metrics.port", self.port, "from 0 (any that is free) to 65535")
+
+
+@dataclass(frozen=True)
+class Settings:
+    job: Job = field(default_factory=Job)
+    kafka: Kafka = field(default_factory=Kafka)
+    master: MasterData = field(default_factory=MasterData)
+    contracts: Contracts = field(default_factory=Contracts)
+    dimensions: dict[str, Dimension] = field(
+        default_factory=lambda: {"product": Dimension(), "customer": Dimension(), "store": Dimension()}
+    )
+    warehouse: Warehouse = field(default_factory=Warehouse)
+    worker: Worker = field(default_factory=Worker)
+    spark: Spark = field(default_factory=Spark)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def __post_init__(self) -> None:
+        _need(bool(self.dimensions), "dimensions", self.dimensions, "at least one [dimensions.<name>]")
+        joins = sum(dimension.memory for dimension in self.dimensions.values())
+        needed = WORKER_BASE + WINDOW_COPIES * self.worker.window_bytes + joins
+        if self.worker.memory < needed:
+            raise BadSetting(
+                f"worker.memory = {self.worker.memory} is too little: {Bytes(WORKER_BASE)} for the interpreter, "
+                f"{WINDOW_COPIES} x worker.window_bytes ({self.worker.window_bytes}) for the sales in hand and "
+                f"{Bytes(joins)} for the joins of {len(self.dimensions)} dimensions make {needed:,} bytes. "
+                f"Raise worker.memory, or lower worker.window_bytes or the dimensions' memory.",
+                about=["worker.memory", "worker.window_bytes", *(f"dimensions.{n}.memory" for n in self.dimensions)],
+            )
+
+
+def load(
+    file: str | Path | None = None,
+    assignments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings for this process; see the top of this file for who wins."""
+    environment = os.environ if environment is None else environment
+    chosen = file or environment.get("MILLRACE_CONFIG") or next((p for p in _DEFAULT_FILES if p.is_file()), None)
+    return load_tree(Settings, Path(chosen) if chosen else None, environment, assignments)
+
+
+_DEFAULT_FILES = (Path("millrace.toml"), STACK_FILE)
+
+
+def _are_offsets(text: str) -> bool:
+    """Spark's JSON: topic, partition, offset; -2 is the earliest, -1 the latest."""
+    try:
+        topics = json.loads(text)
+        return bool(topics) and all(int(p) >= 0 and type(at) is int for ps in topics.values() for p, at in ps.items())
+    except (ValueError, AttributeError, RecursionError):
+        return False
+
+
+def _is_period(text: str) -> bool:
+    try:
+        return Seconds.parse(text) > 0
+    except ValueError:
+        return False
+
+
+def _need(holds: bool, key: str, value: object, needed: str, *also: str) -> None:
+    """The loader says where the key, and what it goes `also` with, were given; it also knows a dimension's name."""
+    if not holds:
+        raise BadSetting(f"{key} = {value!r} must be {needed}.", about=[key, *also])

@@ -1,0 +1,254 @@
+"""The job: settings in, a streaming query running until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+from py4j.protocol import Py4JJavaError
+
+from pipeline import flow, source
+from pipeline.answers.task import Report
+from pipeline.config.settings import Settings
+from pipeline.driver import continuity, ended, preflight
+from pipeline.driver.checkpoint import Checkpoint
+from pipeline.driver.lineage import Lineage
+from pipeline.driver.session import open_session
+from pipeline.driver.topics import Topics, end_offsets
+from pipeline.driver.worker import warm, work_of
+from pipeline.enrich import on_workers, warm_workers
+from pipeline.errors import MillraceError
+from pipeline.plan import Plan, resolve
+from pipeline.warehouse import places
+from pipeline.warehouse.port import Warehouse
+from pipeline.warehouse.warehouse import make_warehouse
+from pipeline.watch.publish import Metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger("millrace.job")
+
+_LONGEST_WARMING = 10.0  # seconds
+_LONGEST_BATCH = 60.0  # seconds a stop waits for the batch in hand; then it is cut off, and replayed by the next start
+
+
+class StoppedEarly(BaseException):
+    """A signal came before the query ran: there is no batch to wait for."""
+
+
+class StopSignal(threading.Event):
+    """Set by SIGTERM or SIGINT. Until the query runs it also interrupts whatever the start is waiting for."""
+
+    starting = True
+    interrupted = False  # the start was
+
+    def listen(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._came)
+
+    def _came(self, *_: Any) -> None:
+        self.set()
+        if self.starting:
+            self.starting, self.interrupted = False, True
+            raise StoppedEarly
+
+
+def run(settings: Settings, ready_file: Path | None = None) -> None:
+    """Run until all is worked off (`available-now`), a signal comes, or the query fails.
+
+    `ready_file` is there from the moment the query runs until the job ends, and says as JSON where its metrics are.
+    """
+    stop = StopSignal()
+    stop.listen()
+    try:
+        with _told_by(ready_file) as tell:
+            _run(settings, stop, tell)
+    except (StoppedEarly, Exception):
+        if not stop.interrupted:  # PySpark may meet the interruption with an error of its own
+            raise
+        log.info("stopped while it started: nothing was read, nothing written")
+
+
+@contextmanager
+def _told_by(ready_file: Path | None) -> Iterator[Callable[[str], None]]:
+    if ready_file is None:
+        yield lambda metrics: None
+        return
+    ready_file.unlink(missing_ok=True)  # of a job that was killed
+
+    def tell(metrics: str) -> None:
+        unfinished = ready_file.with_name(f"{ready_file.name}.{os.getpid()}")
+        unfinished.write_text(json.dumps({"pid": os.getpid(), "metrics": metrics}))
+        unfinished.replace(ready_file)
+
+    try:
+        yield tell
+    finally:
+        ready_file.unlink(missing_ok=True)
+
+
+def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> None:
+    plan = resolve(settings)
+    places.refuse_unusable(settings)
+    preflight.check(plan)
+    topics = Topics(settings.kafka)
+    with _metrics(settings) as (metrics, address), _session(settings, stop) as spark:
+        warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
+        checkpoint = Checkpoint(spark, settings.job.checkpoint)
+        with ExitStack() as held, _warming(spark, plan):
+            with places.told(places.checkpoint(settings)):
+                held.enter_context(checkpoint.held())
+                origin = continuity.require(checkpoint, settings, warehouse)
+            continuity.require_topics(checkpoint, warehouse, topics, origin)
+            warehouse.prepare()
+            lineage = Lineage(checkpoint, topics, origin)
+            try:
+                Stream(spark, plan, warehouse, lineage, metrics).run(stop, lambda: tell(address))
+            finally:
+                warehouse.close()
+
+
+@contextmanager
+def _warming(spark: SparkSession, plan: Plan) -> Iterator[None]:
+    """Workers are made ready beside what the driver still has to do; nothing depends on it."""
+    thread = threading.Thread(target=_warm_up, args=(spark, plan), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        if thread.is_alive():  # the job is over already: Spark must not end under its hands
+            spark.sparkContext.cancelAllJobs()
+            thread.join(_LONGEST_WARMING)
+
+
+def _warm_up(spark: SparkSession, plan: Plan) -> None:
+    try:
+        warm_workers(spark, partial(warm, plan))
+    except Exception as error:  # noqa: BLE001 the first batch will meet it too, and tell it
+        log.debug("workers were not made ready beforehand: %s", error)
+
+
+@contextmanager
+def _metrics(settings: Settings) -> Iterator[tuple[Metrics, str]]:
+    metrics = Metrics()
+    port = metrics.serve(settings.metrics.host, settings.metrics.port)
+    address = f"http://{settings.metrics.host}:{port}/metrics"
+    log.info("metrics on %s", address)
+    try:
+        yield metrics, address
+    finally:
+        metrics.close()
+
+
+@contextmanager
+def _session(settings: Settings, stop: StopSignal) -> Iterator[SparkSession]:
+    spark = open_session(settings)
+    try:
+        yield spark
+    finally:
+        stop.starting = False
+        spark.stop()
+
+
+class Stream:
+    """The running query: from Kafka's offsets to one commit a batch."""
+
+    def __init__(
+        self, spark: SparkSession, plan: Plan, warehouse: Warehouse, lineage: Lineage, metrics: Metrics
+    ) -> None:
+        self._spark, self._plan, self._warehouse = spark, plan, warehouse
+        self._lineage, self._metrics = lineage, metrics
+        self._in_batch = threading.Lock()
+        self._stopped = False
+        self._failure: Exception | None = None  # of a batch, before Spark wraps it
+
+    def run(self, stop: StopSignal, ready: Callable[[], None]) -> None:
+        self._metrics.skipped(self._lineage.origin.skipped)
+        before = self._warehouse.last_batch()
+        query = self._start()
+        stop.starting = False
+        self._metrics.ready()
+        ready()
+        job = self._plan.settings.job
+        log.info("running: application %s, checkpoint %s", job.name, job.checkpoint)
+        topics, began_at = self._lineage.topics, continuity.next_offsets(self._lineage.checkpoint, before)
+        while query.isActive and not stop.wait(0.5):
+            try:
+                began_at = began_at or topics.start()
+                self._metrics.backlog(topics.backlog(end_offsets(query.lastProgress) or began_at))
+            except KafkaException as error:
+                log.warning("backlog not known: %s", error)
+        if query.isActive:
+            self._stop(query)
+        elif (failure := query.exception()) is not None:
+            self._explain(failure)
+
+    def _start(self) -> StreamingQuery:
+        job = self._plan.settings.job
+        messages = source.read_stream(self._spark, self._plan.settings)
+        writer = messages.writeStream.foreachBatch(self._on_batch).option("checkpointLocation", job.checkpoint)
+        trigger = (
+            {"availableNow": True}
+            if job.available_now
+            else {"processingTime": f"{round(job.period * 1000)} milliseconds"}
+        )
+        try:
+            return writer.trigger(**trigger).start()
+        except Py4JJavaError as error:
+            raise ended.of_query(error, None, self._plan.settings) from error
+
+    def _on_batch(self, messages: DataFrame, batch: int) -> None:
+        with self._in_batch:
+            if self._stopped:
+                raise InterruptedError("the job was stopped before this batch began; the next start replays it")
+            # More tasks than slots would only make smaller windows and more files.
+            in_slots = messages.coalesce(self._spark.sparkContext.defaultParallelism)
+            try:
+                flow.one_batch(
+                    batch,
+                    workers=lambda: self._on_workers(in_slots, batch),
+                    warehouse=self._warehouse,
+                    rejects_table=self._plan.rejects.name,
+                    lineage=self._lineage,
+                    published=self._metrics.published,
+                )
+            except Exception as error:
+                self._failure = error
+                self._metrics.batch_failed(ended.kind(error))
+                raise
+
+    def _on_workers(self, messages: DataFrame, batch: int) -> Report:
+        try:
+            return on_workers(messages, work_of(self._plan, batch))
+        except Exception as error:
+            raise (ended.told(error) or error) from error
+
+    def _explain(self, failure: Exception) -> None:
+        """Raise what ended the query, as plainly as it can be told."""
+        if isinstance(self._failure, MillraceError):
+            raise self._failure
+        # What Kafka has deleted is told best by asking Kafka itself.
+        lineage = self._lineage
+        with suppress(KafkaException):
+            continuity.require_topics(lineage.checkpoint, self._warehouse, lineage.topics, lineage.origin)
+        raise ended.of_query(failure, self._failure, self._plan.settings)
+
+    def _stop(self, query: StreamingQuery) -> None:
+        log.info("stopping: waiting for the batch in hand")
+        finished = self._in_batch.acquire(timeout=_LONGEST_BATCH)
+        self._stopped = True
+        # Another batch may be at the door already, and Spark waits for it: let it in to see that it came too late.
+        if finished:
+            self._in_batch.release()
+        query.stop()

@@ -1,0 +1,120 @@
+"""What the driver asks the broker itself: which topics there are, which are they, and what lies in them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+from pipeline.config.settings import Kafka
+from pipeline.driver.brokers import Brokers, Quiet
+from pipeline.driver.origin import Ends
+from pipeline.errors import BadSetting
+
+_ANSWER_WITHIN = 15.0  # seconds
+_EARLIEST, _LATEST = -2, -1  # as Spark writes them in place of an offset
+_BOTH = (_EARLIEST, _LATEST)
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero: the broker is older than topic ids
+
+
+class Topics:
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._brokers = Brokers(kafka.bootstrap, kafka.librdkafka, _ANSWER_WITHIN)
+        self._admin = self._brokers.admin
+
+    def check(self) -> None:
+        """Refuse topics that are not there: Spark would fail later, and less clearly."""
+        known = set(self._brokers.topics())
+        if self._kafka.topic_pattern:
+            return  # a pattern may wait for its first topic
+        if missing := sorted(set(self._kafka.topics) - known):
+            raise BadSetting(
+                f"kafka.topics names {', '.join(missing)}, but {self._kafka.bootstrap} has no such topic. "
+                f"It has: {', '.join(sorted(known)) or 'none'}. Create it first: "
+                f"`millrace topic create {missing[0]}`."
+            )
+
+    def start(self) -> dict[str, dict[str, int]]:
+        """Where a job without a checkpoint starts, by topic and partition, as kafka.starting_offsets says."""
+        chosen = self._kafka.starting_offsets
+        if chosen.startswith("{"):
+            given: dict[str, dict[str, int]] = json.loads(chosen)
+        else:
+            symbol = _EARLIEST if chosen == "earliest" else _LATEST
+            given = {topic: dict.fromkeys(map(str, parts), symbol) for topic, parts in self._partitions().items()}
+        ends = {symbol: self._offsets(given, symbol) for symbol in (_EARLIEST, _LATEST)}
+        return {
+            topic: {part: ends[at][topic, int(part)] if at < 0 else at for part, at in parts.items()}
+            for topic, parts in given.items()
+        }
+
+    def ids(self) -> dict[str, str]:
+        """Kafka's own identity of each topic, which a topic deleted and created again does not keep.
+
+        Left out: topics that are not there, or all if the broker gives no ids.
+        """
+        wanted = TopicCollection(list(self._partitions()) if self._kafka.topic_pattern else list(self._kafka.topics))
+        described = self._admin.describe_topics(wanted, request_timeout=_ANSWER_WITHIN) if wanted.topic_names else {}
+        found = {}
+        for topic, future in described.items():
+            try:
+                found[topic] = str(future.result(timeout=_ANSWER_WITHIN).topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+        return {topic: of_topic for topic, of_topic in found.items() if of_topic != _NO_ID}
+
+    def extents(self, places: Ends) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """The first offset that Kafka still has of each of these partitions, and the one behind its last."""
+        return tuple(self._offsets({t: dict.fromkeys(p, at) for t, p in places.items()}, at) for at in _BOTH)  # type: ignore[return-value]
+
+    def message_at(self, topic: str, partition: int, offset: int) -> Message | None:
+        """The first message at this offset or behind it; None if there is none (any more)."""
+        consumer = Consumer(
+            {
+                **Quiet(self._kafka.bootstrap, self._kafka.librdkafka).settings,
+                "group.id": "millrace-looks",  # the client insists on a name; no group is joined
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(topic, partition, offset)])
+            found = consumer.poll(_ANSWER_WITHIN)
+            return found if found is not None and found.error() is None else None
+        finally:
+            consumer.close()
+
+    def _partitions(self) -> dict[str, list[int]]:
+        kafka, known = self._kafka, self._admin.list_topics(timeout=_ANSWER_WITHIN).topics
+        return {topic: list(found.partitions) for topic, found in known.items() if kafka.may_read(topic)}
+
+    def _offsets(self, given: dict[str, dict[str, int]], symbol: int) -> dict[tuple[str, int], int]:
+        spec = OffsetSpec.earliest() if symbol == _EARLIEST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(t, int(p)): spec for t, ps in given.items() for p, at in ps.items() if at == symbol}
+        found = self._admin.list_offsets(asked) if asked else {}
+        return {(at.topic, at.partition): done.result(timeout=_ANSWER_WITHIN).offset for at, done in found.items()}
+
+    def backlog(self, committed: dict[str, dict[str, int]]) -> dict[str, int]:
+        """Messages by topic behind the offsets the last batch ended at. Spark commits no consumer-group offsets."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        wanted = {TopicPartition(t, int(p)): latest for t, ps in committed.items() for p in ps}
+        waiting: Counter[str] = Counter()
+        for place, future in self._admin.list_offsets(wanted).items() if wanted else ():
+            done = committed[place.topic][str(place.partition)]
+            waiting[place.topic] += max(0, future.result(timeout=_ANSWER_WITHIN).offset - done)
+        return dict(waiting)
+
+
+def end_offsets(progress: Any) -> dict[str, dict[str, int]]:
+    """Where a query's last finished batch ended, out of Spark's progress report."""
+    sources = progress["sources"] if progress else []
+    end = sources[0]["endOffset"] if sources else None
+    if not end:
+        return {}
+    return dict(json.loads(end)) if isinstance(end, str) else dict(end)

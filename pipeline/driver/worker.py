@@ -1,0 +1,112 @@
+"""What a Python worker remembers between micro-batches: parsers and joins. All of it can be made again."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import uuid
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pyarrow as pa
+
+from pipeline import joins
+from pipeline.answers.task import Report
+from pipeline.config.contracts import DimensionContract, TableContract
+from pipeline.driver import ended
+from pipeline.enrich import Dimension, Predict
+from pipeline.errors import BudgetTooSmall
+from pipeline.flow import SaleFlow
+from pipeline.joins.base import Join
+from pipeline.joins.cost.units import Relation
+from pipeline.master.mysql.master import MySqlMaster
+from pipeline.master.port import Master
+from pipeline.parse import Parser
+from pipeline.plan import Plan
+from pipeline.warehouse.files import TableFiles, table_files
+
+_STEP = 1.2  # from one size of windows to the next
+
+_dimensions: dict[str, Dimension] = {}  # soft state, by everything that shaped it
+
+
+def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Report]:
+    """The work of one task: what is sent to the workers is the plan, never an open connection or a warm cache."""
+
+    def work(messages: Iterator[pa.RecordBatch]) -> Report:
+        try:
+            with ended.marked():
+                return _flow(plan, batch).run(messages)
+        except BaseException:
+            # Sales of this attempt may still wait in the joins; the next attempt must not meet them.
+            forget()
+            raise
+
+    return work
+
+
+def warm(plan: Plan) -> None:
+    """Have everything at hand that the first batch needs: libraries, joins, connections. What fails will fail again
+    where it is told."""
+    with contextlib.suppress(Exception):
+        _flow(plan, batch=0)
+        for dimension in _dimensions.values():
+            dimension.join.master.statistics()
+
+
+def forget() -> None:
+    """Drop all soft state."""
+    for dimension in _dimensions.values():
+        dimension.join.master.close()
+    _dimensions.clear()
+
+
+def _flow(plan: Plan, batch: int) -> SaleFlow:
+    attempt = uuid.uuid4().hex
+
+    @cache
+    def parser_of(topic: str) -> Parser:
+        return Parser(plan.topic(topic), plan.settings.kafka.max_message_bytes)
+
+    def files(table: TableContract) -> TableFiles:
+        return table_files(plan.settings.warehouse, table, plan.settings.job.name, attempt)
+
+    return SaleFlow(
+        parser_of=parser_of,
+        sale_schema=plan.sale_schema,
+        dimensions=[_dimension(plan, contract) for contract in plan.dimensions.values()],
+        facts=files(plan.facts),
+        rejects=files(plan.rejects),
+        limits=plan.settings.worker,
+        application=plan.settings.job.name,
+        batch=batch,
+    )
+
+
+def _dimension(plan: Plan, contract: DimensionContract) -> Dimension:
+    """The dimension with the join this worker already has for it, or a new one."""
+    server, settings = plan.settings.master, plan.settings.dimensions[contract.name]
+    shaped_by = repr((contract, settings, server, str(server.password), plan.options(contract.name)))
+    if shaped_by not in _dimensions:
+        join = make_join(plan, contract.name, MySqlMaster(server, contract))
+        _dimensions[shaped_by] = Dimension(contract, join, _prediction(plan, contract.name, join.relation))
+    return _dimensions[shaped_by]
+
+
+def _prediction(plan: Plan, name: str, relation: Relation) -> Predict:
+    """The service rate the cost model expects, for sizes of windows that differ by a fifth: each is asked for once."""
+
+    @cache
+    def of_size(step: int) -> float:
+        return plan.predict(name, relation, max(1, round(_STEP**step))).mu
+
+    return lambda sales: of_size(round(math.log(sales, _STEP)))
+
+
+def make_join(plan: Plan, name: str, master: Master) -> Join:
+    """The join the settings ask for. Refuses a budget it cannot work in."""
+    settings = plan.settings.dimensions[name]
+    try:
+        return joins.make(settings.algorithm, master, settings.memory, plan.options(name), settings.front_stage)
+    except BudgetTooSmall as error:
+        raise BudgetTooSmall(f"dimensions.{name}.memory = {settings.memory}: {error}") from error

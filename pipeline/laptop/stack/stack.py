@@ -1,0 +1,151 @@
+"""The embedded stack as one thing: up, down, status, and the settings that point a job at it.
+
+    stack = Stack(Path(".millrace"))
+    info = stack.up()                # starts what does not run; a second time changes nothing
+    stack.down()
+
+Servers started this way outlive the process that started them. With `supervised=True` they never do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.laptop.stack import database_programs
+from pipeline.laptop.stack.database import MASTER, Account, Database
+from pipeline.laptop.stack.database_programs import DatabaseProgram
+from pipeline.laptop.stack.kafka import KafkaBroker
+from pipeline.laptop.stack.ports import LOOPBACK
+from pipeline.laptop.stack.process import PortTaken, Server
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class StackInfo:
+    """Where the servers are and who may use them."""
+
+    folder: Path
+    bootstrap: str
+    host: str
+    port: int
+    database: str
+    owner: Account  # all rights in the master database: seeds it
+    reader: Account  # reads the dimensions' tables: what the job uses
+    settings_file: Path
+
+
+class Stack:
+    """A broker and a database server below one folder."""
+
+    def __init__(
+        self,
+        folder: Path | str = ".millrace",
+        supervised: bool = False,
+        program: Callable[[], DatabaseProgram] = database_programs.choose,
+    ) -> None:
+        self.folder = Path(folder).absolute()
+        self.kafka = KafkaBroker(self.folder, supervised)
+        self.database = Database(self.folder, supervised, program)
+        self.servers: tuple[Server, ...] = (self.kafka, self.database)
+
+    def up(self) -> StackInfo:
+        """Start what does not run yet, wait until it answers, and write the settings file."""
+        with self._alone():
+            with ThreadPoolExecutor(len(self.servers)) as threads:
+                # All have ended, well or badly, before the first failure is raised.
+                starts = [threads.submit(_start, server) for server in self.servers]
+            for start in starts:
+                start.result()
+            info = self.info()
+            _write_settings(info)
+        return info
+
+    def down(self) -> None:
+        """Stop whatever runs of this stack, whoever started it. The data stays."""
+        if not self.folder.exists():
+            return
+        with self._alone(), ThreadPoolExecutor(len(self.servers)) as threads:
+            list(threads.map(lambda server: server.stop(), self.servers))
+
+    def status(self) -> dict[str, int | None]:
+        """The process number of each server; None for one that does not run."""
+        return {server.name: server.pid for server in self.servers}
+
+    def info(self) -> StackInfo:
+        return StackInfo(
+            folder=self.folder,
+            bootstrap=self.kafka.bootstrap,
+            host=LOOPBACK,
+            port=self.database.port,
+            database=MASTER,
+            owner=self.database.accounts.owner,
+            reader=self.database.accounts.reader,
+            settings_file=self.folder / "stack.toml",
+        )
+
+    def __enter__(self) -> Stack:
+        self.up()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One `up` or `down` at a time in a folder; the lock dies with its holder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _start(server: Server) -> None:
+    for attempt in range(_ATTEMPTS):
+        if not server.running and not server.ports_are_free():
+            server.choose_ports()
+        try:
+            server.start()
+            return
+        except PortTaken:
+            # Somebody took the port between our look and the server's.
+            if attempt == _ATTEMPTS - 1:
+                raise
+            server.choose_ports()
+
+
+def _write_settings(info: StackInfo) -> None:
+    unfinished = info.settings_file.with_suffix(".partial")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(
+        "# Written by `millrace up`: where the embedded servers are now. Paths are below the folder of this file.\n"
+        "[job]\n"
+        'checkpoint = "checkpoint"\n'
+        "\n"
+        "[warehouse]\n"
+        'path = "warehouse"\n'
+        "\n"
+        f"{lines_for_settings(info)}"
+        'costs = "costs.toml"\n'
+    )
+    unfinished.replace(info.settings_file)
+
+
+def lines_for_settings(info: StackInfo) -> str:
+    """What a settings file says of the servers; [master] comes last."""
+    return (
+        "[kafka]\n"
+        f'bootstrap = "{info.bootstrap}"\n'
+        "\n"
+        "[master]\n"
+        f'host = "{info.host}"\n'
+        f"port = {info.port}\n"
+        f'user = "{info.reader.user}"\n'
+        f'password = "{info.reader.password}"\n'
+        f'database = "{info.database}"\n'
+    )

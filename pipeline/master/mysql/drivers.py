@@ -1,0 +1,105 @@
+"""An open connection to MySQL or MariaDB: a statement goes in, columns of raw bytes come out.
+
+pymysql opens the connection, since it knows every way to log in; from then on the socket is ours (see `wire.py`).
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import pymysql
+
+from pipeline.master.mysql.wire import Columns, Wire
+
+Row = tuple["bytes | None", ...]
+
+_INSECURE_TRANSPORT = 3159  # the server's number for "only over TLS"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Everything a driver needs to open a connection."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str
+    tls: ssl.SSLContext | None
+    connect_timeout: float
+    read_timeout: float
+
+
+class Driver(Protocol):
+    """An open connection, on which one statement is under way at a time."""
+
+    def send(self, sql: str) -> None: ...
+
+    def receive(self) -> Columns: ...
+
+    def close(self) -> None: ...
+
+
+def connect(address: Address) -> Driver:
+    try:
+        return SocketDriver(address)
+    except Exception as error:
+        if address.tls is not None or not _wants_tls(error):
+            raise
+        # Do what MySQL's own client does when nothing was said about certificates: TLS, whatever the server's.
+        return SocketDriver(replace(address, tls=_unverified_tls()))
+
+
+def ask(driver: Driver, sql: str) -> list[Row]:
+    """A statement's answer as rows: for the few that describe something."""
+    driver.send(sql)
+    return as_rows(driver.receive())
+
+
+def as_rows(columns: Columns) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+class SocketDriver:
+    """The socket of a connection that pymysql has opened."""
+
+    def __init__(self, address: Address) -> None:
+        self._session = pymysql.connect(
+            host=address.host,
+            port=address.port,
+            user=address.user,
+            password=address.password.encode(),
+            database=address.database,
+            ssl=address.tls,
+            ssl_disabled=address.tls is None,
+            connect_timeout=address.connect_timeout,
+            read_timeout=2 * address.connect_timeout,  # of the log-in's answers
+            write_timeout=address.read_timeout,
+            charset="utf8mb4",
+            autocommit=None,
+        )
+        self._wire = Wire(self._session._sock, address.read_timeout)
+
+    def send(self, sql: str) -> None:
+        self._wire.send(sql)
+
+    def receive(self) -> Columns:
+        return self._wire.receive()
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _wants_tls(error: Exception) -> bool:
+    """The server insists on TLS, or its log-in (caching_sha2_password) sends the password only through TLS or RSA, and
+    the package for RSA is not there."""
+    return error.args[:1] == (_INSECURE_TRANSPORT,) or "cryptography" in str(error)
+
+
+def _unverified_tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the default one would read all authorities, for nothing
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

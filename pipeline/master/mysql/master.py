@@ -1,0 +1,279 @@
+"""A master table in MySQL or MariaDB, read over its indexes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import keys as natural_keys
+from pipeline.config.contracts import DimensionContract
+from pipeline.config.settings import MasterData
+from pipeline.errors import BadContract, MillraceError
+from pipeline.master import order
+from pipeline.master.mysql import rows as rows_of
+from pipeline.master.mysql.catalogue import Catalogue
+from pipeline.master.mysql.drivers import as_rows
+from pipeline.master.mysql.fitting import no_scan_index, no_unique_index, notes, violations
+from pipeline.master.mysql.literals import Part, text
+from pipeline.master.mysql.pool import Pool, Request
+from pipeline.master.mysql.reading import Reader
+from pipeline.master.mysql.sql import Statements
+from pipeline.master.order import Collation
+from pipeline.master.port import KEY, MasterStatistics, Scan
+
+_COUNTED_EXACTLY = 1_000_000  # rows up to which COUNT(*) costs the server well under a second
+_SAMPLE = 1_000  # rows whose width stands for all
+_KEYS_A_QUERY = 100_000  # of a list of borders: few round trips, a few megabytes
+
+
+class MySqlMaster:
+    """The port over one table of a server. Opens a connection at the first read, in the process that reads.
+
+    Two keys are equal when their bytes are. The server may think otherwise (case, accents, trailing spaces), and then
+    returns more rows than were asked for; those are dropped here. It cannot return fewer.
+    """
+
+    def __init__(
+        self,
+        settings: MasterData,
+        dimension: DimensionContract,
+        pool: Pool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._dimension = dimension
+        self._reader = Reader(pool or Pool.shared(settings), dimension, clock)
+        self.reads = self._reader.reads
+        self._types = [part.type for part in dimension.natural_key]
+        self._schema = rows_of.schema(dimension)
+        self._known: Statements | None = None
+        self._collations: list[Collation] | None = None
+
+    @property
+    def key_type(self) -> pa.DataType:
+        return self._dimension.key_type
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def unique(self) -> bool:
+        return self._statements().unique
+
+    @property
+    def indexed(self) -> bool:
+        return self._statements().key_index is not None
+
+    def verify(self, needs_unique_index: bool = True) -> list[str]:
+        """Compare the table with the contract: fails with every violation, returns what is worth knowing.
+
+        An algorithm that only scans needs no index on the natural key, but one in whose order it can scan.
+        """
+        catalogue = Catalogue.read(self._reader.describe, self._dimension.table)
+        broken = violations(catalogue, self._dimension)
+        if catalogue.columns:
+            broken += (no_unique_index if needs_unique_index else no_scan_index)(catalogue, self._dimension)
+        if broken:
+            raise BadContract("\n".join(broken))
+        self._known, self._collations = catalogue.statements(self._dimension), None
+        return notes(catalogue, self._dimension)
+
+    def lookup(self, keys: pa.Array) -> pa.Table:
+        """One query, unless its text would exceed the server's `max_allowed_packet`."""
+        return self._found(self._ask_for(keys))
+
+    def lookups(self, requests: Iterable[pa.Array]) -> Iterator[pa.Table]:
+        source = iter(requests)
+        ahead: deque[_Asked] = deque()
+        try:
+            for keys in islice(source, self._reader.pool.size):
+                ahead.append(self._ask_for(keys))
+            while ahead:
+                answer = self._found(ahead.popleft())
+                for keys in islice(source, 1):  # the server goes on while the caller works on this answer
+                    ahead.append(self._ask_for(keys))
+                yield answer
+        finally:
+            for asked in ahead:
+                asked.abandon()
+
+    def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
+        return self.begin_scan(position, rows, until).answer()
+
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> _AskedScan:
+        return self._ask_for_scan("scan", position, rows, until)
+
+    def borders(self, rows: int) -> pa.Array:
+        statements = self._by_key("borders")
+        borders, behind, next_border = [], None, 0
+        while True:
+            raw = self._reader.read("describe", statements.keys(behind, _KEYS_A_QUERY))
+            key = natural_keys.pack(rows_of.natural_key(raw, self._dimension))
+            borders.append(key.take(pa.array(np.arange(next_border, len(key), rows))))
+            next_border = (next_border - len(key)) % rows
+            if len(key) < _KEYS_A_QUERY:
+                every = pa.concat_arrays(borders)
+                return every if statements.unique else every.unique()
+            behind = self._place(key[len(key) - 1 :])
+
+    def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
+        statements = self._by_key("page")
+        low, high = (None if key is None else self._place(pa.array([key], self.key_type)) for key in (first, until))
+        others, columns = (None, None) if also is None else rows_of.possible(also, self._types)
+        if others is None or not len(others):
+            return self._reader.decode("page", self._reader.read("page", statements.page(low, high, rows, None)))
+        raw = self._reader.read("page", statements.page(low, high, rows, columns))
+        answer = self._reader.decode("page", raw[:-1])
+        # Rows with one of the other keys are taken from their own part of the answer, where none of them is missing.
+        asked_for = pc.is_in(answer[KEY], value_set=others)
+        return answer.filter(pc.equal(asked_for, pc.equal(raw[-1], b"1"))).combine_chunks()
+
+    def order(self, keys: pa.Array) -> npt.NDArray[Any]:
+        if pa.types.is_integer(self.key_type):
+            return order.of_integers(*natural_keys.unpack(keys, self._types))
+        statements = self._by_key("order")
+        if self._collations is None:
+            assert statements.key_index is not None
+            self._collations = [self._collation(statements, part) for part in statements.key_index.parts]
+        columns = natural_keys.unpack(keys, [kind if kind.endswith("int64") else "binary" for kind in self._types])
+        return order.of_columns([columns[i] for i in statements.key_order], self._collations)
+
+    def statistics(self) -> MasterStatistics:
+        """Exact for tables of up to a million rows; the server's own estimate beyond, which a count would read whole.
+
+        The widths are those of the first rows of a scan, or of the narrowest possible row of an empty table.
+        """
+        table = self._dimension.table
+        sample = self._ask_for_scan("describe", None, _SAMPLE, None).answer()
+        [(estimate,)] = self._reader.describe(
+            "SELECT TABLE_ROWS FROM information_schema.TABLES "
+            f"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = {text(table)}",
+            f"estimating the rows of {table}",
+        )
+        number = int(estimate or 0)
+        if sample.position is None:
+            number = len(sample.rows)
+        elif number <= _COUNTED_EXACTLY:
+            [(counted,)] = self._reader.describe(self._statements().count(), f"counting the rows of {table}")
+            number = int(counted or 0)
+        if not len(sample.rows):
+            return MasterStatistics(number, 8.0 * len(self._schema), 0)
+        keys = sample.rows[KEY]
+        longest = 8 if pa.types.is_integer(keys.type) else pc.max(pc.binary_length(keys)).as_py()
+        return MasterStatistics(number, sample.rows.nbytes / len(sample.rows), longest)
+
+    def close(self) -> None:
+        self._reader.pool.close()
+
+    def _ask_for(self, keys: pa.Array) -> _Asked:
+        """Send a look-up; of one that is too long for the server, the first part."""
+        keys, columns = rows_of.possible(keys, self._types)
+        if not len(keys):
+            return _Asked(keys)
+        statement = self._by_key("lookup").lookup(columns)
+        if len(statement.encode()) > self._reader.pool.largest_statement and len(keys) > 1:
+            half = len(keys) // 2
+            asked = self._ask_for(keys[:half])
+            asked.later.append(keys[half:])
+            return asked
+        return _Asked(keys, self._reader.send("lookup", statement))
+
+    def _found(self, asked: _Asked) -> pa.Table:
+        if asked.request is None:
+            return self._schema.empty_table()
+        answer = self._reader.decode("lookup", self._reader.receive("lookup", asked.request))
+        asked_for = pc.is_in(answer[KEY], value_set=asked.keys)
+        if pc.all(asked_for).as_py() is False:
+            answer = answer.filter(asked_for)
+        return pa.concat_tables([answer, *map(self.lookup, asked.later)]).combine_chunks() if asked.later else answer
+
+    def _ask_for_scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> _AskedScan:
+        statements = self._statements()
+        if statements.scan_index is None:
+            self.verify(needs_unique_index=False)  # which says what is missing
+        index = statements.scan_index
+        assert index is not None
+        kinds = ["binary"] * len(index.parts)
+        behind, bound = (
+            None if place is None else natural_keys.unpack(pa.array([place], pa.binary()), kinds)
+            for place in (position, until)
+        )
+        request = self._reader.send(kind, statements.scan(behind, bound, rows))
+        return _AskedScan(self._reader, kind, request, statements, rows, until)
+
+    def _collation(self, statements: Statements, part: Part) -> Collation:
+        if part.form != "string":
+            return order.BYTES
+        [weights] = as_rows(self._reader.read("describe", statements.weights(part)))
+        return Collation.weighed(weights, folds_accents=not part.collation.endswith("_bin"))
+
+    def _statements(self) -> Statements:
+        if self._known is None or self._reader.doubtful:
+            self._reader.doubtful = False
+            catalogue = Catalogue.read(self._reader.describe, self._dimension.table)
+            if broken := violations(catalogue, self._dimension):
+                raise BadContract("\n".join(broken))
+            self._known, self._collations = catalogue.statements(self._dimension), None
+        return self._known
+
+    def _by_key(self, what: str) -> Statements:
+        statements = self._statements()
+        if statements.key_index is None:
+            self._known = None  # an index may be added; ask again next time
+            columns = ", ".join(part.column for part in self._dimension.natural_key)
+            raise MillraceError(
+                f"{what} in {self._dimension.table} needs an index on ({columns}), and there is none: it would read "
+                "the whole table. Add one, or choose an algorithm that only scans, such as meshjoin."
+            )
+        return statements
+
+    def _place(self, key: pa.Array) -> list[pa.Array]:
+        """A key as a place in its index."""
+        columns = natural_keys.unpack(key, self._types)
+        return [columns[i] for i in self._by_key("page").key_order]
+
+
+@dataclass
+class _Asked:
+    """A look-up under way."""
+
+    keys: pa.Array
+    request: Request | None = None  # none: none of the keys can exist
+    later: list[pa.Array] = field(default_factory=list)  # keys for which the statement had no room
+
+    def abandon(self) -> None:
+        if self.request is not None:
+            self.request.abandon()
+
+
+@dataclass
+class _AskedScan:
+    """A scan under way."""
+
+    reader: Reader
+    kind: str
+    request: Request
+    statements: Statements
+    rows: int
+    until: bytes | None
+
+    def answer(self) -> Scan:
+        raw = self.reader.receive(self.kind, self.request)
+        answer = self.reader.decode(self.kind, raw[: len(self.statements.columns)])
+        if len(raw[0]) < self.rows:
+            return Scan(answer, self.until, True)
+        last = [raw[place].slice(len(raw[place]) - 1).combine_chunks() for place in self.statements.scan_places]
+        place = natural_keys.pack(last)[0].as_py()
+        return Scan(answer, place, place == self.until)
+
+    def abandon(self) -> None:
+        self.request.abandon()
