@@ -122,5 +122,5 @@ if ! "$python" -m pipeline.java.runtime >/dev/null 2>&1; then
 fi
 # Without it everything works too, only later: so nothing fails for it.
 say "making an archive of Spark's classes, with which a job starts sooner (once) ..."
-"$python" -m pipeline.driver.classes >/dev/null 2>&1 || say "no archive; jobs start as without"
+"$python" -m pipeline.driver.make_classes >/dev/null 2>&1 || say "no archive; jobs start as without"
 wanted >$stamp

@@ -15,6 +15,7 @@ from pipeline.generate.sent import Report
 from pipeline.laptop.stack.stack import Stack, StackInfo
 from pipeline.plan import resolve
 from pipeline.reconcile import reconcile
+from tests.kit.mysql_server import asked_for
 from tests.kit.running import Job
 
 
@@ -24,7 +25,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
     `MILLRACE_DATABASE=mysql` makes the database a real MySQL; if none can be had, that is a failure and no skip.
     """
-    with Stack(tmp_path_factory.mktemp("stack"), supervised=True) as running:
+    with Stack(tmp_path_factory.mktemp("stack"), supervised=True, program=asked_for) as running:
         yield running
 
 

@@ -15,6 +15,7 @@ from pipeline.laptop.stack import database_programs
 from pipeline.laptop.stack.database import MASTER, Database
 from pipeline.laptop.stack.database_programs import DatabaseProgram
 from tests.deploy.compose import ROOT, mounts
+from tests.kit.mysql_server import real_mysql
 
 pytestmark = pytest.mark.slow
 
@@ -28,9 +29,7 @@ def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     [mounted] = [source for place, source in mounts("mysql").items() if place.startswith("/etc/mysql/conf.d/")]
 
     def with_the_mounted_settings() -> DatabaseProgram:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(database_programs.CHOICE, "mysql")
-            program = database_programs.choose()
+        program = real_mysql()
         # The server refuses a settings file with a name it does not know, or that others may write.
         (folder / "millrace.cnf").write_text((ROOT / mounted).read_text())
         (folder / "millrace.cnf").chmod(0o644)

@@ -21,9 +21,9 @@ from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.sent import Report
 from pipeline.generate.workload import Workload
-from pipeline.laptop.stack.prometheus import Prometheus
 from pipeline.laptop.stack.stack import StackInfo
 from pipeline.watch.scrape import NoAnswer, scrape
+from tests.kit.prometheus import Prometheus
 from tests.kit.running import Job, wait_until
 
 FIRST, REST, RATE = 2_000, 48_000, 1_000.0  # the first start everything, and give the counters something to grow from

@@ -21,7 +21,7 @@ from deltalake import write_deltalake
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from pipeline import facts as fact_columns
-from pipeline.config import resources
+from pipeline.config import resources, settings
 from pipeline.config.contracts import Column, TableContract
 from pipeline.errors import BadSetting
 from pipeline.generate.keys import Sizes

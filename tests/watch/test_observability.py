@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.generate.keys import Sizes
-from pipeline.laptop.stack.prometheus import Prometheus
 from pipeline.laptop.stack.stack import Stack, StackInfo
 from pipeline.watch.families import BUCKETS
 from pipeline.watch.logs import FORM
@@ -38,6 +37,7 @@ from tests.kit.observed import (
     sql,
     url_of,
 )
+from tests.kit.prometheus import Prometheus
 from tests.kit.running import Job, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

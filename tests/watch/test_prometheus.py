@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.laptop.stack import debian
 from pipeline.laptop.stack import prometheus as local
 from pipeline.laptop.stack.process import ServerFailed
-from pipeline.laptop.stack.prometheus import Prometheus, promtool
 from pipeline.watch.publish import Metrics
+from tests.kit import debian
+from tests.kit.prometheus import Prometheus, promtool
 from tests.kit.running import wait_until
 
 DEPLOYED = Path(__file__).parents[2] / "deploy" / "prometheus"

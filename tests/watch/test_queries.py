@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.laptop.stack.prometheus import Prometheus
 from pipeline.watch.publish import Metrics
 from tests.kit import dashboards
+from tests.kit.prometheus import Prometheus
 from tests.kit.running import wait_until
 from tests.watch.test_metrics import a_report
 

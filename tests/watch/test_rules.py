@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.laptop.stack.process import ServerFailed
-from pipeline.laptop.stack.prometheus import Prometheus, promtool
 from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS
+from tests.kit.prometheus import Prometheus, promtool
 
 ROOT = Path(__file__).parents[2]
 DEPLOYED = ROOT / "deploy" / "prometheus"

@@ -56,9 +56,7 @@ def choose() -> DatabaseProgram:
     if installed and choice in ("", installed.kind):
         return installed
     if choice == "mysql":
-        from pipeline.laptop.stack.mysql_server import from_debian
-
-        return from_debian()
+        raise ServerFailed(f"{CHOICE}=mysql, and no MySQL is on the PATH. Install MySQL 8 or newer, or do not set it.")
     return from_jar()
 
 

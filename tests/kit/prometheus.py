@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.laptop.stack import debian
 from pipeline.laptop.stack.ports import LOOPBACK
 from pipeline.laptop.stack.process import Server, ServerFailed
+from tests.kit import debian
 
 TARGETS = Path("targets") / "job.json"  # within the configuration folder: what is scraped
 _PACKAGES = ("prometheus", "promtool")
@@ -118,9 +118,6 @@ class Prometheus(Server):
     def rules(self) -> list[dict[str, Any]]:
         """Every recording rule and alert it evaluates, with name, query, labels, annotations, health."""
         return [rule for group in self._api("rules", {})["groups"] for rule in group["rules"]]
-
-    def healthy_targets(self) -> int:
-        return sum(target["health"] == "up" for target in self._api("targets", {})["activeTargets"])
 
     def _api(self, what: str, parameters: Mapping[str, str]) -> Any:
         return json.loads(self._get(f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}"))["data"]
