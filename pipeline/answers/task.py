@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from pipeline.answers.histogram import Histogram
-from pipeline.joins.base import JoinStatistics
+from pipeline.joins.counts import JoinStatistics
 from pipeline.warehouse.port import FileAction
 
 

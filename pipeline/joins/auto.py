@@ -72,6 +72,7 @@ class AutoJoin(FrontStage):
         inner = cost.inner_memory(memory, *_given(R, options))
         fetch = Fetch(master, inner, _behind(inner, memory, R, options), size)
         super().__init__(fetch, memory, options)
+        fetch.chosen = self.statistics
         self._reviewed = replace(self.statistics)
         self._patience = 1
 
@@ -134,6 +135,7 @@ class AutoJoin(FrontStage):
             # The cached rows go too: to keep them would take both memories at once. One window brings them back.
             self.cache.clear()
             self.inner = Fetch(self.master, inner, _behind(inner, self.memory, self.relation, seen), self.size)
+            self.inner.chosen = self.statistics
             self._patience = 1
             self.cache = self._make_cache()
 

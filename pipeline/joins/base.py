@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from pipeline.errors import BudgetTooSmall, NotUnique
 from pipeline.joins.budget import LONG_KEYS_SHARE, longest_offer, memory_for, to_split
+from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
 from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, Codes, KeyCoder
 from pipeline.joins.parts.waiting import Places, WaitingSales
@@ -43,20 +44,6 @@ class Served:
     rows: pa.Table  # master rows: only those that matched, unless the table is kept in memory anyway
     match: Positions  # for each of `sales` its row in `rows`, or ABSENT
     absent_keys: Codes | None = None  # of the sales that are ABSENT, in order; None: not told
-
-
-@dataclass
-class JoinStatistics:
-    """What a join did since it was made. All counts are of sales unless said otherwise."""
-
-    offered: int = 0
-    null_keys: int = 0
-    matched: int = 0  # pairs of sale and master row
-    unmatched: int = 0
-    hits: int = 0  # served from rows, or absences, that were in memory before
-    misses: int = 0  # had to wait for the master
-    evicted: int = 0  # master rows thrown out of memory
-    steps: int = 0
 
 
 @dataclass(frozen=True)

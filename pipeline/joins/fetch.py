@@ -60,7 +60,7 @@ class Fetch(Join):
     ) -> None:
         super().__init__(master, memory, options, size)
         self.costs = options.costs  # as they are learned
-        self.ways = dict.fromkeys(("look-ups", "pages", "scan"), 0)  # how many windows took each
+        self.chosen = self.statistics  # how many windows took each way
         self.require(cost.least_of_fetch(self.relation), "one sale and its master row")
         parts = cost.split(memory, self.relation, options.stream, options.costs, options.batch, options.connections)
         self._b, self._rows, self._lanes = parts.b, parts.rows, parts.lanes
@@ -105,14 +105,14 @@ class Fetch(Join):
         mixed = cost.look_ups(len(rest), self._b, self._lanes, self.costs) if len(rest) else 0.0
         mixed += len(pages) * cost.page(self._page_rows, h, self.costs)
         if self._by_scan() < min(by_name, mixed):
-            self.ways["scan"] += 1
+            self.chosen.by_scan += 1
             yield from self._scan()
         elif len(pages) and mixed < by_name:
-            self.ways["pages"] += 1
+            self.chosen.by_pages += 1
             yield from self._read_pages(pages)
             yield from self._look_up()
         else:
-            self.ways["look-ups"] += 1
+            self.chosen.looked_up += 1
             yield from self._look_up()
 
     def _look_up(self) -> Iterator[list[Served]]:

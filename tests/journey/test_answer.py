@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionReport, Offsets, Report, decode, encode, since
-from pipeline.joins.base import JoinStatistics
+from pipeline.joins.counts import JoinStatistics
 from pipeline.warehouse.port import FileAction
 
 SHORT = settings(max_examples=30, deadline=None)  # a busy machine is no failure

@@ -1,0 +1,22 @@
+"""What a join counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class JoinStatistics:
+    """What a join did since it was made. All counts are of sales unless said otherwise."""
+
+    offered: int = 0
+    null_keys: int = 0
+    matched: int = 0  # pairs of sale and master row
+    unmatched: int = 0
+    hits: int = 0  # served from rows, or absences, that were in memory before
+    misses: int = 0  # had to wait for the master
+    evicted: int = 0  # master rows thrown out of memory
+    steps: int = 0
+    looked_up: int = 0  # windows that auto served by look-ups
+    by_pages: int = 0  # by pages and look-ups
+    by_scan: int = 0  # by the scan
