@@ -43,4 +43,4 @@ exec "$SPARK_HOME/bin/spark-submit" \
     --conf "spark.pyspark.python=python$version" \
     --conf "spark.pyspark.driver.python=$python" \
     "${for_spark[@]}" \
-    "$(ask 'from pipeline import resources; print(resources.job("enrich_sales.py"))')" "$@"
+    "$(ask 'from pipeline.config import resources; print(resources.job("enrich_sales.py"))')" "$@"

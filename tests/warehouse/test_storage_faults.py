@@ -18,7 +18,7 @@ from tests.kit.disks import Disk, disk
 TRY = """
 import sys
 from dataclasses import replace
-from pipeline import settings
+from pipeline.config import settings
 from pipeline.errors import StorageFailed
 from pipeline.warehouse import places
 tables, checkpoint = sys.argv[1:]
@@ -36,8 +36,8 @@ FILL_COMMIT_EMPTY_COMMIT = """
 import json, os, sys
 from pathlib import Path
 from pipeline.errors import StorageFailed
-from tests.warehouse_samples import FACTS, batch_of, column, create, fact, warehouse_settings, written
-from tests.unit.test_warehouse_commit import opened
+from tests.kit.warehouse_samples import FACTS, batch_of, column, create, fact, warehouse_settings, written
+from tests.warehouse.test_warehouse_commit import opened
 disk = Path(sys.argv[1])
 where = warehouse_settings(disk / "lake")
 create(where)
@@ -146,7 +146,7 @@ def test_a_failure_of_spark_that_names_no_place_is_asked_of_all_disks(small_disk
     small_disk.remount("ro")
     said = "[STREAM_FAILED] Query terminated with exception: java.io.IOException: Read-only file system SQLSTATE: XXKST"
     code = (
-        "import sys; from pipeline import settings; from pipeline.warehouse import places\n"
+        "import sys; from pipeline.config import settings; from pipeline.warehouse import places\n"
         "wanted = settings.Settings(warehouse=settings.Warehouse(path=sys.argv[1]), "
         "job=settings.Job(checkpoint=sys.argv[2]))\n"
         "print(places.sentence_of(sys.argv[3], wanted))"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.laptop.stack import prometheus as local
+from tests.kit import prometheus as local
 from pipeline.laptop.stack.process import ServerFailed
 from pipeline.watch.publish import Metrics
 from tests.kit import debian
