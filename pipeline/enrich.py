@@ -21,7 +21,8 @@ from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionReport, Report
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import Worker
-from pipeline.joins.base import ABSENT, Join, Positions, Served
+from pipeline.joins.algorithm import ABSENT, Positions, Served
+from pipeline.joins.join import Join
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import pyarrow as pa
 
 from pipeline import facts, joins
 from pipeline.config.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
+from pipeline.config.loader import read_table
 from pipeline.config.settings import Dimension, Settings
 from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
-from pipeline.joins.base import Options, relation
+from pipeline.joins import Options
 from pipeline.joins.cost import costs_file as costs
-from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.question import Relation, Stream
+from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import MasterStatistics
 from pipeline.parse import Parser
@@ -31,13 +36,18 @@ class Plan:
     rejects: TableContract
     costs: dict[str, UnitCosts] = field(default_factory=dict)  # by dimension, where they were measured
 
+    def join(self, dimension: str) -> str:
+        """The registry's name of the join that the settings ask for."""
+        settings = self.settings.dimensions[dimension]
+        return joins.with_front_stage(settings.algorithm) if settings.front_stage else settings.algorithm
+
     def options(self, dimension: str) -> Options:
         """What shapes the join of a dimension, beside its memory."""
         settings = self.settings.dimensions[dimension]
         return Options(
-            batch=settings.batch,
             costs=self.costs.get(dimension, UnitCosts()),
             stream=Stream(e=settings.skew, batch=self.settings.worker.window_sales),
+            settings=_settings_of_joins(dimension, settings),
             max_staleness=settings.max_staleness,
             absent_staleness=settings.absent_staleness,
             connections=self.settings.master.connections,
@@ -45,10 +55,9 @@ class Plan:
 
     def predict(self, dimension: str, relation: Relation, window: int) -> Prediction:
         """What the cost model expects of the join that the settings name, in windows of so many sales."""
-        settings = self.settings.dimensions[dimension]
         options = self.options(dimension)
         options = replace(options, stream=replace(options.stream, batch=window), planned=options.stream)
-        return joins.predict(settings.algorithm, settings.memory, relation, options, settings.front_stage)
+        return joins.predict(self.join(dimension), self.settings.dimensions[dimension].memory, relation, options)
 
     def topic(self, name: str) -> TopicContract:
         return self.topics.get(name, self.default_topic)
@@ -115,22 +124,53 @@ def _check_algorithm(name: str, settings: Dimension) -> None:
         raise BadSetting(
             f"dimensions.{name}.algorithm = {settings.algorithm!r} must be one of: {', '.join(joins.JOINS)}."
         )
-    if settings.front_stage and joins.has_front_stage(settings.algorithm):
+    if settings.front_stage and joins.recipe(settings.algorithm).has_front_stage:
         raise BadSetting(
             f"dimensions.{name}.front_stage = true must be false, since {settings.algorithm} has one of its own."
         )
+    _settings_of_joins(name, settings)
+
+
+def _settings_of_joins(name: str, settings: Dimension) -> dict[str, Any]:
+    """What the tables [dimensions.<name>.<join>] say. One of a join that is not chosen counts when it is compared."""
+    here = f"dimensions.{name}"
+    built: dict[str, Any] = {}
+    for join, given in settings.joins.items():
+        if join not in joins.ALGORITHMS:
+            close = difflib.get_close_matches(join, joins.ALGORITHMS, n=1)
+            raise BadSetting(
+                f"{here}.{join} is no join with settings of its own. "
+                f"{f'Did you mean {close[0]}? ' if close else ''}Known: {', '.join(joins.ALGORITHMS)}."
+            )
+        built[join] = read_table(joins.ALGORITHMS[join].Settings, f"{here}.{join}", given)
+    if settings.batch:
+        _batch_for_the_chosen(here, settings, built)
+    return built
+
+
+def _batch_for_the_chosen(here: str, settings: Dimension, built: dict[str, Any]) -> None:
+    """`batch` beside `algorithm` is short for the chosen join's own."""
+    chosen = joins.recipe(settings.algorithm).main
+    known = [field.name for field in fields(chosen.Settings)]
+    if "batch" not in known:
+        raise BadSetting(
+            f"{here}.batch = {settings.batch}: {settings.algorithm} asks for no key by name and has no batch; "
+            f"it has {here}.{chosen.name}: {', '.join(known)}. Leave batch out."
+        )
+    if "batch" in settings.joins.get(chosen.name, {}):
+        raise BadSetting(f"{here}.batch = {settings.batch} and {here}.{chosen.name}.batch: leave out one of them.")
+    built[chosen.name] = replace(built.get(chosen.name) or chosen.Settings(), batch=settings.batch)
 
 
 def _check_memory(plan: Plan, name: str, contract: DimensionContract) -> None:
     """Refuse what is too little for any table, even an empty one; what yours needs is known when it can be read."""
     settings = plan.settings.dimensions[name]
     narrowest = MasterStatistics(rows=0, row_bytes=0.0)
-    size = relation(narrowest, KeyCoder(contract.key_type, narrowest.key_bytes).words)
-    least = joins.least_memory(settings.algorithm, size, plan.options(name), settings.front_stage)
+    table = joins.relation(narrowest, KeyCoder(contract.key_type, narrowest.key_bytes).words, unique=True)
+    least = joins.least_memory(plan.join(name), table, plan.options(name))
     if settings.memory < least:
-        stage = "a front stage and " if settings.front_stage else ""
         raise BudgetTooSmall(
-            f"dimensions.{name}.memory = {settings.memory} is too little: {stage}{settings.algorithm} needs {least:,} "
+            f"dimensions.{name}.memory = {settings.memory} is too little: {plan.join(name)} needs {least:,} "
             "bytes even for an empty table. Raise the dimension's memory to at least that; `millrace explain` says "
             "how much your table needs."
         )

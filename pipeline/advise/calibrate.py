@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.advise.calibrate_joins import in_flow, own_steps
-from pipeline.joins.base import matched_rows
-from pipeline.joins.cost.units import Line, UnitCosts
-from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins import make
+from pipeline.joins.algorithm import matched_rows
+from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.joins.parts.cache import Newcomers, RowCache
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.joins.parts.waiting import WaitingSales
@@ -190,7 +190,7 @@ def _steps(master: Master) -> dict[str, float]:
 def _loop(rows: pa.Table) -> float:
     """One iteration of an outer loop with next to nothing to do, over a master that takes no time."""
     master = MemoryMaster(rows.slice(0, 1))
-    join, key = IndexNestedLoopJoin(master, 1 << 20), rows["key"].combine_chunks().slice(0, 1)
+    join, key = make("inlj", master, 1 << 20), rows["key"].combine_chunks().slice(0, 1)
 
     def iteration() -> None:
         join.offer(np.zeros(1, np.int64), key)
@@ -201,7 +201,7 @@ def _loop(rows: pa.Table) -> float:
 
 def _offer(rows: pa.Table) -> float:
     """An offer of one sale."""
-    join, key = IndexNestedLoopJoin(MemoryMaster(rows.slice(0, 1)), 1 << 20), rows["key"].combine_chunks().slice(0, 1)
+    join, key = make("inlj", MemoryMaster(rows.slice(0, 1)), 1 << 20), rows["key"].combine_chunks().slice(0, 1)
     return _step(lambda: join.offer(np.zeros(1, np.int64), key), 1)
 
 

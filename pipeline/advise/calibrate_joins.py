@@ -11,12 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import joins
-from pipeline.joins import JOINS
-from pipeline.joins.base import Join, Options
+from pipeline.joins import JOINS, Join, Options
 from pipeline.joins.cost.inlj import PER_TUPLE
-from pipeline.joins.cost.units import Line, Stream, UnitCosts
-from pipeline.joins.fetch import Fetch
-from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins.cost.question import Stream
+from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.master.memory import MemoryMaster
 from pipeline.master.port import Master, Reads, Scan
 
@@ -48,13 +46,13 @@ def own_steps(master: Master, costs: UnitCosts) -> UnitCosts:
         return costs  # too small to show anything
     here, sold = _Timed(rows), _sales(rows["key"].combine_chunks())
     bare = replace(costs, c_K=0.0)
-    one, few, many = (_beside(IndexNestedLoopJoin, here, sold, bare, batch) for batch in (1, 50, 2_000))
+    one, few, many = (_beside("inlj", here, sold, bare, batch) for batch in (1, 50, 2_000))
     c_K = max(1e-8, (many.seconds - few.seconds) / max(1.0, many.keys - few.keys))
     costs = replace(costs, c_K=c_K)
-    loops = {PER_TUPLE: one.seconds - c_K, IndexNestedLoopJoin.name: few.seconds - c_K * few.keys}
+    loops = {PER_TUPLE: one.seconds - c_K, "inlj": few.seconds - c_K * few.keys}
     for name, join in JOINS.items():
-        if name not in loops and not joins.has_front_stage(name):
-            loops[name] = _beside(join, here, sold, costs).seconds
+        if name not in loops and not join.has_front_stage:
+            loops[name] = _beside(name, here, sold, costs).seconds
     return replace(costs, loops=tuple((name, max(1e-5, float(seconds))) for name, seconds in loops.items()))
 
 
@@ -64,7 +62,8 @@ def in_flow(master: Master, keys: pa.Array, batch: int, costs: UnitCosts, connec
     Only so can be told how much of its own work is done while the server works: nothing is added up here.
     """
     by_name = replace(costs, scan=_NEVER, page=_NEVER)
-    fetch = Fetch(master, _FLOW_MEMORY, Options(batch=batch, costs=by_name, connections=connections))
+    options = Options(settings=_batched("fetch", batch), costs=by_name, connections=connections)
+    fetch = joins.make("fetch", master, _FLOW_MEMORY, options)
     _run(fetch, keys, _SECONDS / 5)  # opens connections
     master.reads.by_kind.pop("lookup", None)
     count, served, took = master.reads.by_kind["lookup"], fetch.statistics.offered - fetch.pending, 0.0
@@ -75,10 +74,11 @@ def in_flow(master: Master, keys: pa.Array, batch: int, costs: UnitCosts, connec
     return count.rows / count.queries, (took - steps) / count.queries
 
 
-def _beside(kind: type[Join], master: _Timed, sold: pa.Array, costs: UnitCosts, batch: int = 2_000) -> Beside:
+def _beside(name: str, master: _Timed, sold: pa.Array, costs: UnitCosts, batch: int = 0) -> Beside:
     costs = replace(costs, loop=0.0)
-    options = Options(batch=batch, costs=costs, stream=Stream(e=_SKEW, batch=1 << 40))
-    join = kind(master, _MEMORY, options)
+    settings = _batched(name, batch) if batch else {}
+    options = Options(settings=settings, costs=costs, stream=Stream(e=_SKEW, batch=1 << 40))
+    join = joins.make(name, master, _MEMORY, options)
     _run(join, sold, _SECONDS / 2)
     served, reading = join.statistics.offered - join.pending, master.seconds
     master.reads = Reads()
@@ -88,13 +88,18 @@ def _beside(kind: type[Join], master: _Timed, sold: pa.Array, costs: UnitCosts, 
     if not iterations or not sales:
         return Beside(UnitCosts().loop, 1.0)
     own = took - (master.seconds - reading)
-    beside = own - _counted(kind, join, options) * sales
+    beside = own - _counted(name, join, options) * sales
     return Beside(beside / iterations, master.reads.by_kind["lookup"].rows / iterations)
 
 
-def _counted(kind: type[Join], join: Join, options: Options) -> float:
+def _batched(name: str, batch: int) -> dict[str, object]:
+    return {name: joins.recipe(name).main.Settings(batch=batch)}
+
+
+def _counted(name: str, join: Join, options: Options) -> float:
     """Seconds a sale that the model gives neither to reading nor to the loop."""
-    p, costs = kind.predict(_MEMORY, join.relation, options), options.costs
+    recipe, costs = joins.recipe(name), options.costs
+    p = recipe.model.predict(recipe.question(_MEMORY, join.relation, options))
     most_read = max(join.master.reads.by_kind.items(), key=lambda kind: kind[1].queries)[0]
     line = {"scan": costs.scan, "page": costs.page}.get(most_read, costs.lookup)
     return (1 - p.queries * line.request - p.rows * line.item) / p.mu

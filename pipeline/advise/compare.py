@@ -11,6 +11,7 @@ from pipeline.advise.forecast import Forecast, Table, beside, chosen_rates
 from pipeline.config.loader import Seconds
 from pipeline.driver.preflight import check_dimension, check_topics
 from pipeline.errors import MasterReadFailed, MillraceError
+from pipeline.joins import recipe
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.plan import Plan
 
@@ -109,7 +110,7 @@ def comparison(plan: Plan, looked: Looked, demand: Demand, say: Say) -> Iterator
         yield f"  unit costs: {measured}"
         yield "  join".ljust(26) + "".join(head.rjust(width) for head, width in _HEADS)
         for line in table.forecasts(beside(name, rates, demand)):
-            say(f"{name}: {line.label}")
+            say(f"{name}: {line.name}")
             yield from _row(line, plan, name, demand)
         yield ""
     if looked.tables:
@@ -133,7 +134,7 @@ def _of(demand: Demand) -> str:
 
 
 def _row(line: Forecast, plan: Plan, dimension: str, demand: Demand) -> Iterator[str]:
-    start = f"{'*' if line.chosen else ' '} {line.label:<24}"
+    start = f"{'*' if line.chosen else ' '} {line.name:<24}"
     if line.needs_index:
         columns = ", ".join(key.column for key in plan.dimensions[dimension].natural_key)
         yield f"{start}  not on this table: it has no unique index on ({columns}); meshjoin and r-meshjoin need none"
@@ -153,7 +154,7 @@ def _row(line: Forecast, plan: Plan, dimension: str, demand: Demand) -> Iterator
     yield start + "".join(value.rjust(width) for value, (_, width) in zip(values, _HEADS, strict=True))
     parts = ", ".join(f"{part} {_short(amount)}" for part, amount in p.split.items())
     yield f"      memory: {parts}"
-    words = _WORDS | _OWN_WORDS.get(line.name, {})
+    words = _WORDS | _OWN_WORDS.get(recipe(line.name).main.name, {})
     split = ", ".join(f"{words[name]} ({name}) {_number(value)}" for name, value in p.parameters.items())
     yield from wrap(split, _WIDTH, initial_indent="      ", subsequent_indent="      ")
     if p.remark:

@@ -28,10 +28,9 @@ def _lines(plan: Plan) -> Iterator[str]:
     for name, contract in plan.dimensions.items():
         d = settings.dimensions[name]
         keys = " + ".join(f"{k.column} = sale.{k.field}" for k in contract.natural_key)
-        stage = "front stage + " if d.front_stage else ""
         yield f"             {name}: {settings.master.database}.{contract.table} on {keys}"
         yield f"               -> {contract.surrogate_key}, {', '.join(contract.attributes)}"
-        yield f"               {stage}{d.algorithm}, {d.memory} a worker, {d.batch:,} keys a query,"
+        yield f"               {plan.join(name)}, {d.memory} a worker,"
         yield f"               rows at most {d.max_staleness} old, absences {d.absent_staleness}"
     partitions = ", ".join(plan.facts.partition_by) or "nothing"
     yield f"4 facts      {len(plan.facts.columns)} columns, partitioned by {partitions}"

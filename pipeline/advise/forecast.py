@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 from pipeline import joins
 from pipeline.advise.demand import Demand
-from pipeline.errors import BudgetTooSmall
-from pipeline.joins import JOINS
-from pipeline.joins.base import Options, relation
-from pipeline.joins.cost.units import Prediction, Relation
+from pipeline.joins import JOINS, Options, relation
+from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.question import Relation
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import Master
 from pipeline.plan import Plan
@@ -26,17 +25,12 @@ class Forecast:
     """One line of the table: a join as it would be with the dimension's memory."""
 
     name: str  # in the registry
-    staged: bool
     chosen: bool  # by the settings
     least: int  # the memory it needs at all
     needs_index: bool = False  # and the table has none
     prediction: Prediction | None = None  # at the rate; None: it cannot work on this table, or within its memory
     seconds: float = 0.0  # of a worker for a sale, the whole way with this join and the others as they are set
     enough: int | None = None  # the least memory with which the job reaches the rate; None: no memory is enough
-
-    @property
-    def label(self) -> str:
-        return f"front stage + {self.name}" if self.staged else self.name
 
 
 @dataclass(frozen=True)
@@ -46,43 +40,39 @@ class Table:
     plan: Plan
     dimension: str
     relation: Relation
-    unique: bool
     demand: Demand
 
     @classmethod
     def of(cls, plan: Plan, dimension: str, master: Master, demand: Demand) -> Table:
         size = master.statistics()
-        R = relation(size, KeyCoder(master.key_type, size.key_bytes).words)
-        return cls(plan, dimension, R, master.unique, demand)
+        R = relation(size, KeyCoder(master.key_type, size.key_bytes).words, master.unique)
+        return cls(plan, dimension, R, demand)
 
     def chosen_rate(self) -> float:
         """The service rate of the join that the settings name, with full windows; 0: it cannot work."""
-        settings = self.plan.settings.dimensions[self.dimension]
-        if self._lacks_index(settings.algorithm, settings.front_stage):
-            return 0.0
-        found = self._predict(settings.algorithm, settings.front_stage, settings.memory, self.demand.full_window)
+        name, settings = self.plan.join(self.dimension), self.plan.settings.dimensions[self.dimension]
+        found = None if self._lacks_index(name) else self._predict(name, settings.memory, self.demand.full_window)
         return found.mu if found else 0.0
 
     def forecasts(self, others: float) -> Iterator[Forecast]:
         """Every join on this table, the registry's order; `others`: seconds a sale takes of a worker beside it."""
-        settings = self.plan.settings.dimensions[self.dimension]
-        chosen = (settings.algorithm, settings.front_stage)
-        for name, staged in _variants(chosen):
-            least = joins.least_memory(name, self.relation, self._options(self.demand.full_window), staged)
-            line = Forecast(name, staged, (name, staged) == chosen, least)
-            if self._lacks_index(name, staged):
+        memory, chosen = self.plan.settings.dimensions[self.dimension].memory, self.plan.join(self.dimension)
+        for name in _variants(chosen):
+            least = joins.least_memory(name, self.relation, self._options(self.demand.full_window))
+            line = Forecast(name, name == chosen, least)
+            if self._lacks_index(name):
                 yield replace(line, needs_index=True)
                 continue
-            line = replace(line, enough=self._memory_for_rate(name, staged, others))
-            full = self._predict(name, staged, settings.memory, self.demand.full_window)
+            line = replace(line, enough=self._memory_for_rate(name, others))
+            full = self._predict(name, memory, self.demand.full_window)
             if full is not None:
                 seconds = others + 1 / full.mu
-                usual = self._predict(name, staged, settings.memory, self.demand.window_of(seconds))
+                usual = self._predict(name, memory, self.demand.window_of(seconds))
                 line = replace(line, prediction=usual, seconds=seconds)
             yield line
 
-    def _lacks_index(self, name: str, staged: bool) -> bool:
-        return joins.needs_index(name, staged) and not self.unique
+    def _lacks_index(self, name: str) -> bool:
+        return joins.recipe(name).needs_index and not self.relation.unique
 
     def _options(self, window: int) -> Options:
         """The join as the job makes it, with the windows and the repeated reads that come of the rate."""
@@ -91,20 +81,17 @@ class Table:
         stream = replace(options.stream, batch=window, life=max(1.0, life))
         return replace(options, stream=stream, planned=options.stream)
 
-    def _predict(self, name: str, staged: bool, memory: int, window: int) -> Prediction | None:
+    def _predict(self, name: str, memory: int, window: int) -> Prediction | None:
         options = self._options(window)
-        if memory < joins.least_memory(name, self.relation, options, staged):
+        if memory < joins.least_memory(name, self.relation, options):
             return None
-        try:
-            return joins.predict(name, memory, self.relation, options, staged)
-        except BudgetTooSmall:
-            return None
+        return joins.predict(name, memory, self.relation, options)
 
-    def _memory_for_rate(self, name: str, staged: bool, others: float) -> int | None:
+    def _memory_for_rate(self, name: str, others: float) -> int | None:
         left = self.demand.seconds_left(others)
         if left <= 0:
             return None
-        return memory_for_rate(name, staged, self.relation, self._options(self.demand.full_window), 1 / left)
+        return memory_for_rate(name, self.relation, self._options(self.demand.full_window), 1 / left)
 
 
 def chosen_rates(tables: dict[str, Table]) -> dict[str, float]:
@@ -117,13 +104,13 @@ def beside(dimension: str, rates: dict[str, float], demand: Demand) -> float:
     return demand.seconds(rate for name, rate in rates.items() if name != dimension)
 
 
-def memory_for_rate(name: str, staged: bool, R: Relation, options: Options, rate: float) -> int | None:
+def memory_for_rate(name: str, R: Relation, options: Options, rate: float) -> int | None:
     """The least memory with which a join reaches a service rate: the other tuning question."""
 
     def reaches(memory: float) -> bool:
-        return joins.predict(name, int(memory), R, options, staged).mu >= rate
+        return joins.predict(name, int(memory), R, options).mu >= rate
 
-    few = many = float(joins.least_memory(name, R, options, staged))
+    few = many = float(joins.least_memory(name, R, options))
     while not reaches(many):
         few, many = many, 4 * many
         if many > _MOST_MEMORY:
@@ -134,8 +121,8 @@ def memory_for_rate(name: str, staged: bool, R: Relation, options: Options, rate
     return int(many)
 
 
-def _variants(chosen: tuple[str, bool]) -> Iterator[tuple[str, bool]]:
+def _variants(chosen: str) -> Iterator[str]:
     for name in JOINS:
-        yield name, False
-        if name in _STAGED or (name, True) == chosen:
-            yield name, True
+        yield name
+        if name in _STAGED or (not JOINS[name].has_front_stage and joins.with_front_stage(name) == chosen):
+            yield joins.with_front_stage(name)

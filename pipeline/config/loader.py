@@ -19,6 +19,10 @@ from pipeline.errors import BadSetting
 T = TypeVar("T")
 
 
+class OtherTables(dict[str, dict[str, Given]]):
+    """The tables beside a section's own settings, as they were given: whoever knows their names reads them."""
+
+
 class Bytes(int):
     """A size: a number of bytes, or text such as `64 MiB`.
 
@@ -102,11 +106,17 @@ def load_tree(tree: type[T], file: Path | None, environment: Mapping[str, str], 
 def _is_table(tree: Any, path: tuple[str, ...]) -> bool:
     """Whether what lies at this path has settings of its own; the user's free names have none."""
     for key in path:
+        if _takes_other_tables(tree) and key not in {field.name for field in dataclasses.fields(tree)}:
+            return True
         if _is_table_of_trees(tree):
             tree = typing.get_args(tree)[1]
         else:
             tree = typing.get_type_hints(tree).get(key) if dataclasses.is_dataclass(tree) else None
     return dataclasses.is_dataclass(tree) or _is_table_of_trees(tree)
+
+
+def _takes_other_tables(tree: Any) -> bool:
+    return dataclasses.is_dataclass(tree) and OtherTables in typing.get_type_hints(tree).values()
 
 
 def _is_table_of_trees(kind: Any) -> bool:
@@ -120,7 +130,11 @@ def _build(tree: Any, path: str, sources: Sources) -> tuple[Any, set[str]]:
     hints = typing.get_type_hints(tree)
     for field in dataclasses.fields(tree):
         here, kind = f"{path}{field.name}", hints[field.name]
-        if dataclasses.is_dataclass(kind):
+        if kind is OtherTables:
+            own = [f"{path}{other.name}" for other in dataclasses.fields(tree)]
+            values[field.name], deeper = _other_tables(path, own, given)
+            used |= deeper
+        elif dataclasses.is_dataclass(kind):
             values[field.name], deeper = _build(kind, f"{here}.", sources)
             used |= deeper | _plain_table(here, given)
         elif _is_table_of_trees(kind):
@@ -155,6 +169,29 @@ def _plain_table(path: str, given: Mapping[str, Given]) -> set[str]:
     if path in given and given[path].value != {}:
         raise BadSetting(f"{given[path].origin}: {path} = {given[path].value!r} must be a table: [{path}].")
     return {path} & given.keys()
+
+
+def _other_tables(path: str, own: Sequence[str], given: Mapping[str, Given]) -> tuple[OtherTables, set[str]]:
+    tables, used = OtherTables(), set[str]()
+    for p, value in given.items():
+        table, dot, key = p.removeprefix(path).partition(".")
+        if not p.startswith(path) or f"{path}{table}" in own or not (dot or value.value == {}):
+            continue
+        of_table = tables.setdefault(table.replace("_", "-"), {})  # a variable's name has no hyphen
+        if dot:
+            of_table[key] = value
+        used.add(p)
+    return tables, used
+
+
+def read_table(kind: type[T], path: str, given: Mapping[str, Given]) -> T:
+    """A frozen class of settings out of one of the other tables."""
+    sources = Sources(None, {f"{path}.{key}": value for key, value in given.items()})
+    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for key, value in given.items():
+        if key not in known:
+            raise BadSetting(f"{value.origin}: {path}.{key} is not a setting. It has: {', '.join(known) or 'none'}.")
+    return typing.cast(T, _build(kind, f"{path}.", sources)[0])
 
 
 def _names(field: dataclasses.Field[Any], here: str, sources: Sources) -> list[str]:
@@ -252,6 +289,8 @@ def known_paths(tree: Any, prefix: str = "") -> typing.Iterator[str]:
     hints = typing.get_type_hints(tree)
     for field in dataclasses.fields(tree):
         kind = hints[field.name]
+        if kind is OtherTables:
+            continue
         if dataclasses.is_dataclass(kind):
             yield from known_paths(kind, f"{prefix}{field.name}.")
         elif _is_table_of_trees(kind):

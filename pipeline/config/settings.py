@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.config.loader import Bytes, Place, Seconds, Secret, load_tree
+from pipeline.config.loader import Bytes, OtherTables, Place, Seconds, Secret, load_tree
 from pipeline.errors import BadSetting
 
 WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 185 MiB
@@ -146,12 +146,13 @@ class Dimension:
     front_stage: bool = False
     max_staleness: Seconds = Seconds(300)
     absent_staleness: Seconds = Seconds(10)
-    batch: int = 2_000
+    batch: int = 0
     skew: float = 1.0
+    joins: OtherTables = field(default_factory=OtherTables)
 
     def __post_init__(self) -> None:
         _need(0 <= self.skew <= 3, "skew", self.skew, "Zipf's exponent of the keys, from 0 (all alike) to 3")
-        _need(self.batch >= 1, "batch", self.batch, "at least 1 key a query")
+        _need(self.batch >= 0, "batch", self.batch, "at least 1 key a query, or 0: as the join's own table says")
 
 
 @dataclass(frozen=True)

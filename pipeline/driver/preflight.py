@@ -36,7 +36,6 @@ def check_dimension(plan: Plan, name: str, master: MySqlMaster) -> list[str]:
 
     Returns what is allowed but worth knowing.
     """
-    settings = plan.settings.dimensions[name]
-    remarks = master.verify(joins.needs_index(settings.algorithm, settings.front_stage))
+    remarks = master.verify(joins.recipe(plan.join(name)).needs_index)
     make_join(plan, name, master)
     return remarks

@@ -17,8 +17,8 @@ from pipeline.driver import ended
 from pipeline.enrich import Dimension, Predict
 from pipeline.errors import BudgetTooSmall
 from pipeline.flow import SaleFlow
-from pipeline.joins.base import Join
-from pipeline.joins.cost.units import Relation
+from pipeline.joins.cost.question import Relation
+from pipeline.joins.join import Join
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.port import Master
 from pipeline.parse import Parser
@@ -107,6 +107,6 @@ def make_join(plan: Plan, name: str, master: Master) -> Join:
     """The join the settings ask for. Refuses a budget it cannot work in."""
     settings = plan.settings.dimensions[name]
     try:
-        return joins.make(settings.algorithm, master, settings.memory, plan.options(name), settings.front_stage)
+        return joins.make(plan.join(name), master, settings.memory, plan.options(name))
     except BudgetTooSmall as error:
         raise BudgetTooSmall(f"dimensions.{name}.memory = {settings.memory}: {error}") from error

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.base import USUAL, Join, Options, Served, matched_rows
-from pipeline.joins.cost import auto as cost
+from pipeline.joins.algorithm import Algorithm, Served, Setting, matched_rows
+from pipeline.joins.cost import fetch as cost
+from pipeline.joins.cost.question import Model
+from pipeline.joins.inlj import Settings
 from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
-from pipeline.master.port import Master, MasterStatistics
 
 _LONGEST_FLOW = 100  # queries, until the ways are compared again
 _WORTH_LEARNING = 1_000  # keys, or rows: fewer tell more about the clock than about the server
 
 
-class Fetch(Join):
+class Fetch(Algorithm):
     """
     Idea
         A window of sales waits until it is full or nothing more comes. Then its distinct keys are fetched: all by the
@@ -34,15 +34,16 @@ class Fetch(Join):
         turn.
 
     Memory
-        M = h_S * v_S + rows * v_R + Q (+ the directory of pages): see cost.auto.
+        M = h_S * v_S + rows * v_R + Q (+ the directory of pages): see cost/fetch.py.
 
     Departures from the paper
         There is none: this is ours. The look-ups are INLJ's, the pages HYBRIDJOIN's, the scan R-MESHJOIN's.
 
     Example
+        >>> from pipeline.joins import make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = Fetch(R, memory=64_000)
+        >>> join = make("fetch", R, memory=64_000)
         >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         3
         >>> matched, absent = join.step(drain=True)
@@ -54,20 +55,20 @@ class Fetch(Join):
     """
 
     name: ClassVar[str] = "fetch"
+    model: ClassVar[Model[Any]] = cost
+    Settings: ClassVar[type] = Settings
+    least_for: ClassVar[str] = "one sale and its master row"
 
-    def __init__(
-        self, master: Master, memory: int, options: Options = USUAL, size: MasterStatistics | None = None
-    ) -> None:
-        super().__init__(master, memory, options, size)
-        self.costs = options.costs  # as they are learned
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.split = parts = cost.split(self.question)
+        self.costs = self.question.costs  # as they are learned
+        self.rows = self.R.R_t  # of R, as they are counted
         self.chosen = self.statistics  # how many windows took each way
-        self.require(cost.least_of_fetch(self.relation), "one sale and its master row")
-        parts = cost.split(memory, self.relation, options.stream, options.costs, options.batch, options.connections)
-        self._b, self._rows, self._lanes = parts.b, parts.rows, parts.lanes
-        self._waiting = WaitingSales(parts.h_S, self.coder.words)
-        apart = -(-self.size.rows // (parts.rows * parts.slots)) or 1
-        self._cycle = CyclicScan(master, parts.rows, parts.slots, apart, ahead=True)
-        self._directory = self._possible_directory(self.to_split // cost.DIRECTORY_SHARE)
+        self._waiting = WaitingSales(parts.h_S, self.R.words)
+        apart = -(-self.rows // (parts.rows * parts.slots)) or 1
+        self._cycle = CyclicScan(self.master, parts.rows, parts.slots, apart, ahead=True)
+        self._directory = self._possible_directory(self.question.memory // cost.DIRECTORY_SHARE)
         self._work: Iterator[list[Served]] | None = None
         self._admits = True  # sales may come in while this work goes on
         self._grows = self._draining = False  # sales came since the last step; no more will come
@@ -83,7 +84,7 @@ class Fetch(Join):
     #   2  choose: scan; pages where many wanted keys lie, look-ups for the others         -> _cheapest
     #   3  read; match; the sales leave, others come in                     -> _scan, _read_pages, _look_up
     #   4  compare what it cost with what was thought                       -> _learn
-    def _iterate(self, drain: bool) -> list[Served]:
+    def iterate(self, drain: bool) -> list[Served]:
         self._draining = drain
         if self._work is None:
             grows, self._grows = self._grows, False
@@ -102,7 +103,7 @@ class Fetch(Join):
         slots, h = self._waiting.index.slots, len(self._waiting)
         pages, rest = self._dense_pages(slots)
         by_name = self._by_name()
-        mixed = cost.look_ups(len(rest), self._b, self._lanes, self.costs) if len(rest) else 0.0
+        mixed = cost.look_ups(len(rest), self.split.b, self.split.lanes, self.costs) if len(rest) else 0.0
         mixed += len(pages) * cost.page(self._page_rows, h, self.costs)
         if self._by_scan() < min(by_name, mixed):
             self.chosen.by_scan += 1
@@ -119,20 +120,20 @@ class Fetch(Join):
         """Ask for the keys, a query after the other over all connections, for as long as new ones come in time."""
         under_way: deque[Slots] = deque()
         questions = self._questions(under_way)
-        answers = self.master.lookups(questions) if self._lanes > 1 else map(self.master.lookup, questions)
+        answers = self.master.lookups(questions) if self.split.lanes > 1 else map(self.master.lookup, questions)
         took, keys, asked = 0.0, 0, 0
         while True:
-            began = self.options.clock()
+            began = self.setting.clock()
             rows = next(answers, None)
             if rows is None:
                 break
             some = under_way.popleft()
             served = self._release(self._waiting.with_keys(some), rows)
             self._asked[some] = False
-            took, keys, asked = took + self.options.clock() - began, keys + len(some), asked + 1
+            took, keys, asked = took + self.setting.clock() - began, keys + len(some), asked + 1
             yield served
         self._looked_up += took
-        if asked > 1 and self._lanes > 1:
+        if asked > 1 and self.split.lanes > 1:
             line = self.costs.overlapped
             self._learn("overlapped", keys, took, thought=asked * line.request + keys * line.item)
         else:
@@ -140,13 +141,13 @@ class Fetch(Join):
             self._learn("lookup", keys, took, thought=asked * line.request + keys * (line.item + self.costs.c_K))
 
     def _questions(self, under_way: deque[Slots]) -> Iterator[pa.Array]:
-        """Keys that nobody has asked for; while more may come, not much fewer than at first."""
+        """Keys that were not asked for yet; while more may come, not much fewer of them than at first."""
         few = 0
         for _ in range(_LONGEST_FLOW):
             slots = self._unasked()
             if not len(slots) or (len(slots) < few and not self._draining):
                 return
-            some = slots[: -(-len(slots) // cost.queries(len(slots), self._b, self._lanes))]
+            some = slots[: -(-len(slots) // cost.queries(len(slots), self.split.b, self.split.lanes))]
             few = few or len(some) // 2
             self._asked[some] = True
             self._next = int(some[-1]) + 1
@@ -161,24 +162,24 @@ class Fetch(Join):
         return np.concatenate([slots[at:], slots[:at]])
 
     def _scan(self) -> Iterator[list[Served]]:
-        """As R-MESHJOIN, a read ahead, until who is left can be looked up sooner than the scan comes round to him."""
+        """As R-MESHJOIN, a read ahead, until looking up the remaining sales is cheaper than finishing the cycle."""
         self._arrived = True
         took, rows_read = 0.0, 0
         while True:
-            began, h = self.options.clock(), len(self._waiting)
+            began, h = self.setting.clock(), len(self._waiting)
             if self._arrived:
                 self._cycle.enqueue(self._newest)
                 self._arrived = False
             rows = self._cycle.read()
             served = self._matched(rows)
             for last in self._cycle.complete():
-                # Every row that was there throughout has been seen: who still waits has none.
+                # Every row that was there throughout has been seen: a sale that still waits has none.
                 served += self._release(self._waiting.up_to(last), rows.slice(0, 0))
-            took, rows_read = took + self.options.clock() - began, rows_read + len(rows)
+            took, rows_read = took + self.setting.clock() - began, rows_read + len(rows)
             if self._cycle.size is not None:
-                self.size = replace(self.size, rows=self._cycle.size)
-            if rows_read >= self.size.rows:
-                self._learn("scan", rows_read, took, thought=cost.scan(rows_read, self._rows, h, self.costs))
+                self.rows = self._cycle.size
+            if rows_read >= self.rows:
+                self._learn("scan", rows_read, took, thought=cost.scan(rows_read, self.split.rows, h, self.costs))
                 took, rows_read = 0.0, 0
             self._admits = self._cycle.takes_segment
             yield served
@@ -189,19 +190,19 @@ class Fetch(Join):
         self._admits = True
 
     def _by_name(self) -> float:
-        return cost.look_ups(len(self._waiting.index), self._b, self._lanes, self.costs)
+        return cost.look_ups(len(self._waiting.index), self.split.b, self.split.lanes, self.costs)
 
     def _by_scan(self, met: int = 0) -> float:
-        """Seconds until the scan has served as many as wait now, the last of whom have met so many rows."""
-        rows, h = self.size.rows, len(self._waiting)
+        """Seconds until the scan has served as many sales as wait now, the last of which have met so many rows."""
+        rows, h = self.rows, len(self._waiting)
         if self._draining:
-            return cost.scan(max(0, rows - met), self._rows, h / 2, self.costs)
-        # On the average a sale meets its row after half a cycle, and another takes its place.
-        return cost.scan(rows, self._rows, h, self.costs) / 2
+            return cost.scan(max(0, rows - met), self.split.rows, h / 2, self.costs)
+        # In the mean a sale meets its row after half a cycle, and another takes its place.
+        return cost.scan(rows, self.split.rows, h, self.costs) / 2
 
     def _read_pages(self, pages: npt.NDArray[np.int32]) -> Iterator[list[Served]]:
         assert self._directory is not None
-        self._admits = False  # who came now might have missed his page
+        self._admits = False  # the page of a sale that came now might have been read already
         for page in pages.tolist():
             yield self._matched(self._directory.read(page))
         self._admits = True
@@ -209,9 +210,9 @@ class Fetch(Join):
             self._directory.refresh()
 
     def _matched(self, rows: pa.Table) -> list[Served]:
-        """Who waits for one of these rows leaves with it."""
+        """Sales that wait for one of these rows leave with it."""
         self._answer_bytes = rows.nbytes
-        codes = self.coder.encode(rows["key"].combine_chunks(), remember=False)
+        codes = self.codes_of(rows)
         places, numbers = self._waiting.match(codes)
         if not len(places):
             return []
@@ -221,19 +222,19 @@ class Fetch(Join):
     def _release(self, sales: Places, rows: pa.Table) -> list[Served]:
         """These sales leave: with their row, or because there is none."""
         self._answer_bytes = rows.nbytes
-        return self._leave(self._waiting, sales, rows)
+        return self.leave(self._waiting, sales, rows)
 
     def _possible_directory(self, memory: int) -> PageDirectory | None:
         """Pages need a directory that fits: then R is not too large for pages that fill the disk buffer."""
-        self._page_rows = max(1, self._rows // 2)
-        needed = PageDirectory.bytes_for(self.size.rows / self._page_rows, self.coder.words)
+        self._page_rows = max(1, self.split.rows // 2)
+        needed = PageDirectory.bytes_for(self.rows / self._page_rows, self.R.words)
         return PageDirectory(self.master, self._page_rows, memory) if needed <= memory else None
 
     def _dense_pages(self, slots: Slots) -> tuple[npt.NDArray[np.int32], Slots]:
         """The pages that are cheaper to read than their wanted keys are to ask for, and the keys on no such page."""
         none = np.empty(0, np.int32)
         # The directory costs a pass over all keys: not before the look-ups have cost twice as much.
-        if self._directory is None or self._looked_up < 2 * self.costs.borders * self.size.rows:
+        if self._directory is None or self._looked_up < 2 * self.costs.borders * self.rows:
             return none, slots
         page_of = self._directory.page_of(self.coder.decode(self._waiting.index.codes_of(slots)))
         wanted = np.bincount(page_of)
@@ -245,7 +246,7 @@ class Fetch(Join):
         if items >= _WORTH_LEARNING and (self._windows or way == "scan"):
             self.costs = self.costs.learned(way, (took - thought) / items)
 
-    def _admit(self, positions: Positions, codes: Codes) -> int:
+    def admit(self, positions: Positions, codes: Codes) -> int:
         self._waiting.admit(positions, codes)
         self.statistics.misses += len(positions)
         if len(positions):
@@ -253,10 +254,12 @@ class Fetch(Join):
             self._newest = int(positions[-1])
         return len(positions)
 
-    def _room(self) -> int:
+    @property
+    def room(self) -> int:
         return self._waiting.room if self._admits else 0
 
-    def _pending(self) -> int:
+    @property
+    def pending(self) -> int:
         return len(self._waiting)
 
     def memory_used(self) -> dict[str, int]:
@@ -265,6 +268,5 @@ class Fetch(Join):
         return {"sales": sales, "answers": self._answer_bytes, "directory": directory, "Q": self._cycle.nbytes}
 
     def check(self) -> None:
-        super().check()
         self._waiting.check()
         self._cycle.check()

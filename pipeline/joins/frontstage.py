@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.base import ABSENT, USUAL, Join, Options, Positions, Served, matched_rows, relation
-from pipeline.joins.budget import memory_for, to_split
-from pipeline.joins.cost import frontstage as cost
-from pipeline.joins.cost.units import Prediction, Relation, Stream
+from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Setting, matched_rows
+from pipeline.joins.cost.frontstage import FrontStageModel, Split, behind
+from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.cache import NO_ROW, Newcomers, RowCache
-from pipeline.joins.parts.keycodes import Codes, KeyCoder, picked
+from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex
-from pipeline.master.port import Master
+from pipeline.joins.parts.threshold import Threshold
+from pipeline.joins.recipe import Recipe
 
 _JITTER = 0.1  # share of its life by which a row may expire early, so that a warm cache does not expire at once
 _HALF_LIFE = 20  # a use counts half when so many sales a cached row have passed
-_RAISE, _LOWER = 1.5, 0.5  # how the threshold moves
 _WORTH_AN_OFFER = 3  # a last one may be that much shorter than the longest
-_TOO_OFTEN = 0.1  # evictions, as a share of the cache, while as many sales pass: then the threshold is too low
 
 
-class FrontStage(Join):
+class FrontStage(Algorithm):
     """
     Idea
         Under skew a few master rows serve most sales. Keep those in memory; only the rest reaches the join behind.
@@ -46,10 +42,10 @@ class FrontStage(Join):
         served older than `max_staleness`, no absence longer than `absent_staleness`.
 
     Example
-        >>> from pipeline.joins.inlj import IndexNestedLoopJoin
+        >>> from pipeline.joins import make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = FrontStage(IndexNestedLoopJoin(R, 64_000), memory=128_000)
+        >>> join = make("front stage + inlj", R, memory=128_000)
         >>> for _ in range(2):
         ...     taken = join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         ...     served = join.step()
@@ -61,34 +57,51 @@ class FrontStage(Join):
     """
 
     name: ClassVar[str] = "front stage"
-
     keeps_rows: ClassVar[bool] = True
+    least_for: ClassVar[str] = ""  # as its recipe says: see `before`
 
-    def __init__(self, inner: Join, memory: int, options: Options = USUAL) -> None:
-        super().__init__(inner.master, memory, options, inner.size)
-        self.inner = inner
-        self.coder = inner.coder  # a sale's key is encoded once, here
-        self.asks_by_key = inner.asks_by_key  # type: ignore[misc]  # as the join behind does
-        self.require(
-            inner.to_split + cost.least_memory(self.relation), f"the join behind ({inner.memory:,} bytes) and a row"
-        )
-        self._life = {True: options.max_staleness, False: options.absent_staleness}
-        self._born = options.clock()
+    def __init__(self, setting: Setting, recipe: Recipe) -> None:
+        """`recipe`: of the join behind."""
+        super().__init__(setting)
+        self._recipe = recipe
+        # Where the join behind keeps rows too, one that grew old there must not grow as old again in the cache.
+        self._row_life = setting.max_staleness / (2 if recipe.keeps_rows else 1)
+        self._born = setting.clock()
         self._random = np.random.default_rng(0)
-        self.cache = self._make_cache()
-        self.threshold = 0.0
+        self._divide(FrontStageModel(recipe.model).split(self.question))
         self._hits: list[Served] = []
         self._held = 0  # sales in them
         self._probed = 0  # sales since the last merge
-        self._passed = self._lately_evicted = 0  # sales, and rows thrown out, since the threshold was judged
 
-    # Algorithm 1 of the paper, for a block of sales at a time:
-    #    2-11  front stage: for each tuple t of the stream: if t in H_R output it, else add t to H_S and Q   -> _admit
-    #   12-16  the join behind: read rows of R, output the matching tuples                                  -> _iterate
-    #   17-18  a row whose matches f exceed the threshold is switched into H_R                              -> _consider
-    #          where it takes the place of a least-frequent one; the threshold adapts                       -> _merge
-    def _admit(self, positions: Positions, codes: Codes) -> int:
-        if self.cache.newcomers_full or (self.cache.has_newcomers and not self._pending()):
+    def _divide(self, parts: Split) -> None:
+        """Make the cache and the join behind of these sizes."""
+        self.split = parts
+        setting = replace(
+            self.setting,
+            question=behind(parts, self.question),
+            max_staleness=self._row_life,
+            statistics=JoinStatistics(),
+        )
+        self.inner = self._recipe.build(setting)
+        v_R, words = self.R.v_R, self.R.words
+        rows = max(1, RowCache.capacity_for(parts.cache, v_R, words))
+        self.cache = RowCache(rows, v_R, words, self.master.schema)
+        self.threshold = Threshold(rows)
+
+    # Algorithm 1, for a block of sales at a time.
+    #    1  while (true) do
+    #    2    u <- 0 (the number of unmatched tuples)
+    #    3    while (u < w) do
+    #    4      READ stream tuple t from the stream buffer
+    #    5      if t in H_R then
+    #    6        OUTPUT t
+    #    7      else
+    #    8        ADD stream tuple t into H_S and also place a pointer to t into Q
+    #    9        u <- u + 1
+    #   10      end if
+    #   11    end while
+    def admit(self, positions: Positions, codes: Codes) -> int:
+        if self.cache.newcomers_full or (self.cache.has_newcomers and not self.pending):
             self._merge()
         slot = self.cache.find(codes, self._now())
         missed = np.flatnonzero(slot < 0)
@@ -102,91 +115,85 @@ class FrontStage(Join):
         self._probed += taken
         return taken
 
+    def _to_the_join_behind(self, positions: Positions, codes: Codes) -> int:
+        room = min(self.inner.room, len(codes))
+        return self.inner.admit(positions[:room], codes[:room]) if room else 0
+
     def _serve(self, positions: Positions, rows: npt.NDArray[np.int64]) -> None:
         match = np.where(rows == NO_ROW, ABSENT, rows)
         table = self.cache.rows
         if len(match) * 4 < len(table):
-            # Few sales must not keep a whole table of rows alive in their user's hands.
+            # Few sales must not keep a whole table of rows in memory for as long as their user has them.
             table, used = matched_rows(table, match[match != ABSENT])
             match[match != ABSENT] = used
         self._hits.append(Served(positions, table, match))
         self._held += len(positions)
 
-    def _to_the_join_behind(self, positions: Positions, codes: Codes) -> int:
-        room = min(self.inner._room(), len(codes))
-        return self.inner._admit(positions[:room], codes[:room]) if room else 0
-
-    def _iterate(self, drain: bool) -> list[Served]:
+    #   12    READ b number of tuples of R into the disk buffer
+    #   13    for each tuple r in b do
+    #   14      if r in H_S then
+    #   15        OUTPUT r
+    #   22    DELETE the oldest w tuples from H_S along with their corresponding pointers from Q
+    #   23  end while
+    def iterate(self, drain: bool) -> list[Served]:
         served, self._hits, self._held = self._hits, [], 0
         if self.inner.pending:
-            fetched = self.inner.step(drain)
+            fetched = self.inner.iterate(drain)
             for piece in fetched:
                 self._consider(piece)
             served += fetched
         return served
 
+    #   16        f <- number of matching tuples found in H_S
+    #   17        if (f > thresholdValue) then
+    #   18          SWITCH the tuple r into hash table H_R
+    #   19        end if
+    #   20      end if
+    #   21    end for
+    # Here the rows wait until `_merge` switches them in, all at once.
     def _consider(self, piece: Served) -> None:
         """Note the rows and absences worth keeping; what is wanted no more than the threshold is not even copied."""
         if self.cache.newcomers_full:
             return
         found = piece.match != ABSENT
         f = np.bincount(piece.match[found], minlength=len(piece.rows)).astype(np.float32)
-        worth = np.flatnonzero(f > self.threshold)
+        worth = np.flatnonzero(f > self.threshold.value)
         if len(worth):
             rows = piece.rows.take(pa.array(worth))
-            codes = self.coder.encode(rows["key"].combine_chunks(), remember=False)
-            self.cache.consider(Newcomers(codes, rows, f[worth], self._expiry(len(worth), present=True)))
+            codes = self.codes_of(rows)
+            self.cache.consider(Newcomers(codes, rows, f[worth], self._expiry(len(worth), self._row_life)))
         if piece.absent_keys is not None and len(piece.absent_keys):
             codes, f = _counted(piece.absent_keys)
-            worth = np.flatnonzero(f > self.threshold)
-            expires = self._expiry(len(worth), present=False)
+            worth = np.flatnonzero(f > self.threshold.value)
+            expires = self._expiry(len(worth), self.setting.absent_staleness)
             self.cache.consider(Newcomers(picked(codes, worth), None, f[worth], expires))
 
     def _merge(self) -> None:
-        """Switch rows into H_R, and move the threshold."""
+        """Switch rows into H_R; the threshold follows from how many had to leave for them."""
         self.cache.age(0.5 ** (self._probed / (_HALF_LIFE * max(1, self.cache.capacity))))
-        self._passed, self._probed = self._passed + self._probed, 0
-        was_full = self.cache.is_full
-        evicted = self.cache.merge(self._now())
+        was_full, evicted = self.cache.is_full, self.cache.merge(self._now())
+        self.threshold.judge(self._probed, evicted, was_full)
         self.statistics.evicted += evicted
-        self._lately_evicted += evicted
-        if self._lately_evicted > _TOO_OFTEN * self.cache.capacity:
-            self.threshold = max(1.0, self.threshold * _RAISE)
-        elif not was_full:
-            self.threshold = self.threshold * _LOWER if self.threshold >= 1 else 0.0
-        elif self._passed < self.cache.capacity:
-            return
-        self._passed = self._lately_evicted = 0
+        self._probed = 0
 
-    def _expiry(self, count: int, present: bool) -> npt.NDArray[np.float64]:
-        lives = self._life[present] * (1 - _JITTER * self._random.random(count))
-        expires: npt.NDArray[np.float64] = self._now() + lives
+    def _expiry(self, count: int, life: float) -> npt.NDArray[np.float64]:
+        expires: npt.NDArray[np.float64] = self._now() + life * (1 - _JITTER * self._random.random(count))
         return expires
 
-    def _make_cache(self) -> RowCache:
-        v_R, words = self.relation.v_R, self.coder.words
-        memory = self.to_split - self.inner.to_split
-        return RowCache(max(1, RowCache.capacity_for(memory, v_R, words)), v_R, words, self.master.schema)
-
     def _now(self) -> float:
-        return self.options.clock() - self._born
+        return self.setting.clock() - self._born
 
     @property
-    def _most_long_keys(self) -> int:
-        return self.inner._most_long_keys
-
-    def _room(self) -> int:
+    def room(self) -> int:
         # While the join behind is busy, even a sale that needs nothing from it must not overtake the budget: the hits
         # that are held are no more than those of the longest offer.
-        room = self._longest_offer - self._held if self.inner._room() else 0
-        return room if room >= self._longest_offer // _WORTH_AN_OFFER else 0
-
-    def _pending(self) -> int:
-        return self.inner.pending + self._held
+        longest = self.question.offer
+        room = longest - self._held if self.inner.room else 0
+        return room if room >= longest // _WORTH_AN_OFFER else 0
 
     @property
-    def label(self) -> str:
-        return f"{self.name} + {self.inner.label}"
+    def pending(self) -> int:
+        return self.inner.pending + self._held
 
     @property
     def cached_rows(self) -> int:
@@ -197,35 +204,22 @@ class FrontStage(Join):
         return {**cache, **self.inner.memory_used()}
 
     def check(self) -> None:
-        super().check()
         self.inner.check()
         self.cache.check()
 
 
-def split_before(behind: type[Join], master: Master, memory: int, options: Options) -> int:
-    """How much of the memory a front stage leaves to the join behind it."""
-    size = master.statistics()
-    R = relation(size, KeyCoder(master.key_type, size.key_bytes).words)
-    return _split_before(behind, memory, R, options)
-
-
-def predict_before(behind: type[Join], memory: int, R: Relation, options: Options, named: str = "") -> Prediction:
-    """What the cost model says of a front stage with this join behind it."""
-    inner = to_split(_split_before(behind, memory, R, options.as_planned))
-    model = partial(_predict_behind, behind, R, replace(options, planned=None))
-    prediction = cost.predict(to_split(memory), inner, R, options.stream, options.costs, model)
-    return replace(prediction, algorithm=named or prediction.algorithm)
-
-
-@lru_cache(maxsize=32)
-def _split_before(behind: type[Join], memory: int, R: Relation, options: Options) -> int:
-    least = math.ceil(behind.least(R, options))
-    model = partial(_predict_behind, behind, R, options)
-    return memory_for(cost.inner_share(to_split(memory), least, R, options.stream, options.costs, model))
-
-
-def _predict_behind(behind: type[Join], R: Relation, options: Options, memory: int, stream: Stream) -> Prediction:
-    return behind.predict(memory, R, replace(options, stream=stream))
+def before(recipe: Recipe, name: str = "") -> Recipe:
+    """The front stage before another join: a recipe of its own."""
+    return replace(
+        recipe,
+        name=name or f"{FrontStage.name} + {recipe.name}",
+        build=lambda setting: FrontStage(setting, recipe),
+        model=FrontStageModel(recipe.model),
+        needed=f"{recipe.needed}, and one row in the cache before it,",
+        needs_index=True,
+        keeps_rows=True,
+        has_front_stage=True,
+    )
 
 
 def _counted(codes: Codes) -> tuple[Codes, npt.NDArray[np.float32]]:

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.base import USUAL, Join, Options, Positions, Served, matched_rows
-from pipeline.joins.budget import to_split
+from pipeline.joins.algorithm import Algorithm, Positions, Served, Setting, at_least, matched_rows
 from pipeline.joins.cost import hybridjoin as cost
-from pipeline.joins.cost.units import Prediction, Relation
+from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.waiting import WaitingSales
-from pipeline.master.port import Master
 
 _NO_PAGE = -1
 
 
-class HybridJoin(Join):
+@dataclass(frozen=True)
+class Settings:
+    d: int = 0  # rows a page; 0: as the cost model finds best
+    batch: int = 2_000  # most keys asked for by name in one query
+
+    def __post_init__(self) -> None:
+        at_least(0, d=self.d)
+        at_least(1, batch=self.batch)
+
+
+class HybridJoin(Algorithm):
     """
     Idea
-        Like MESHJOIN, share each read of R among all sales that wait. Unlike MESHJOIN, read only pages that somebody
-        waits for: that of the sale that waits longest. So no page is read twice while h_S sales come (theorem 1 of the
-        paper), and no more pages are read than there are sales (theorem 2).
+        Like MESHJOIN, share each read of R among all sales that wait. Unlike MESHJOIN, read only the page of the
+        sale that waits longest. So no page is read twice while h_S sales come (theorem 1 of the paper), and no more
+        pages are read than there are sales (theorem 2).
 
     Memory
         M = v_P + h_S * v_S, as in the paper's equation 1, and the client's directory of R's pages: see PageDirectory.
@@ -39,9 +48,10 @@ class HybridJoin(Join):
         sales are admitted whenever they come.
 
     Example
+        >>> from pipeline.joins import make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = HybridJoin(R, memory=64_000)
+        >>> join = make("hybridjoin", R, memory=64_000)
         >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         3
         >>> [matched] = join.step()
@@ -56,38 +66,22 @@ class HybridJoin(Join):
     """
 
     name: ClassVar[str] = "hybridjoin"
-    _has_resident_part: ClassVar[bool] = False
+    model: ClassVar[Model[Any]] = cost
+    Settings: ClassVar[type] = Settings
+    least_for: ClassVar[str] = "one sale, one page and its directory"
 
-    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
-        super().__init__(master, memory, options)
-        self.require(cost.least_bytes(self.relation), "one sale, one page and its directory")
-        self.split = cost.split(self.to_split, self.relation, options.stream, options.costs, self._has_resident_part)
-        self._waiting = WaitingSales(self.split.h_S, self.coder.words)  # H and Q
-        self._pages = PageDirectory(master, self.split.d, cost.directory_bytes(self.split.d, self.relation))
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.split: cost.Split = self.model.split(self.question)
+        self._waiting = WaitingSales(self.split.h_S, self.R.words)  # H and Q
+        self._pages = PageDirectory(self.master, self.split.d, cost.directory_bytes(self.split.d, self.R))
         self._page_of = np.full(self.split.h_S, _NO_PAGE, np.int32)  # of a waiting key, by its slot
         self._unproved: Slots = np.empty(0, np.int32)  # waiting keys that were not found on their page
         self._buffer_bytes = 0
 
-    @classmethod
-    def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        resident = cls._has_resident_part
-        return cost.predict(to_split(memory), relation, options.stream, options.costs, resident, options.planned)
-
-    @classmethod
-    def least(cls, relation: Relation, options: Options) -> float:
-        return cost.least_bytes(relation)
-
-    # Paper, figure 5:
-    #    1  while true
-    #    2    take the join attribute value from queue Q                  -> _next_page
-    #    3    read page p of R into the disk buffer, by that value        -> _read
-    #    4    for each tuple r in page p: if r is in H                    -> _probe
-    #    6      output r join H
-    #    7      delete the matched tuples from H and their nodes from Q   -> _release
-    #    8      w = w + 1
-    #   11    if stream available: read w tuples, load them into H,
-    #         enqueue their join attribute values                         -> _admit
-    def _iterate(self, drain: bool) -> list[Served]:
+    # Figure 5.
+    #    1  While (true)
+    def iterate(self, drain: bool) -> list[Served]:
         page, asked = self._next_page()
         rows = self._read(page, asked)
         served = self._probe(page, rows)
@@ -98,6 +92,7 @@ class HybridJoin(Join):
             self._note_unproved(page, rows)
         return served
 
+    #    2    Take join attribute value from queue Q.
     def _next_page(self) -> tuple[int | None, Slots]:
         """The page of the sale that waits longest, and the keys to ask for by name: its own, and the unproved.
 
@@ -105,10 +100,10 @@ class HybridJoin(Join):
         """
         oldest = self._oldest_key()
         if oldest is None:
-            most = min(self.options.batch, self._pages.limit + cost.named(self.split.d))
+            most = min(self.question.settings.batch, self._pages.limit + cost.named(self.split.d))
             asked, self._unproved = self._unproved[:most], self._unproved[most:]
             return None, asked
-        most = min(self.options.batch, cost.named(self.split.d)) - 1
+        most = min(self.question.settings.batch, cost.named(self.split.d)) - 1
         asked, self._unproved = np.append(self._unproved[:most], oldest), self._unproved[most:]
         return int(self._page_of[oldest]), asked
 
@@ -120,14 +115,22 @@ class HybridJoin(Join):
         others = others[~np.isin(others, self._unproved)]
         return others[0] if len(others) else None
 
+    #    3    Read a page p of R into disk buffer using dequeued value as an index.
     def _read(self, page: int | None, asked: Slots) -> pa.Table:
         keys = self.coder.decode(self._waiting.index.codes_of(asked))
         rows = self.master.lookup(keys) if page is None else self._pages.read(page, keys)
         self._buffer_bytes = rows.nbytes
         return rows
 
+    #    4    For each tuple r in pages p
+    #    5      If r in H
+    #    6        Output r join H
+    #    7        Delete the matched tuple from H and corresponding node from Q.
+    #    8        w <- w + 1
+    #    9      EndIf
+    #   10    EndFor
     def _probe(self, page: int | None, rows: pa.Table) -> list[Served]:
-        codes = self.coder.encode(rows["key"].combine_chunks(), remember=False)
+        codes = self.codes_of(rows)
         places, numbers = self._waiting.match(codes)
         self._buffer_bytes += codes.nbytes
         if not len(places):
@@ -147,7 +150,7 @@ class HybridJoin(Join):
         return self.absent(self._waiting.release(places), codes)
 
     def _note_unproved(self, page: int, rows: pa.Table) -> None:
-        """Who still waits for the page that was read is not on it, or behind the rows that were read of it."""
+        """A key that still waits for the page that was read is not on it, or behind the rows that were read of it."""
         left = np.flatnonzero(self._page_of == page).astype(np.int32)
         if not len(left):
             return
@@ -156,7 +159,11 @@ class HybridJoin(Join):
         else:
             self._find_pages(left)
 
-    def _admit(self, positions: Positions, codes: Codes) -> int:
+    #   11    If (stream available)
+    #   12      Read w tuples from stream buffer and load them into H while adding their join attribute values into Q.
+    #   13      Reset w to zero.
+    #   14    EndIf
+    def admit(self, positions: Positions, codes: Codes) -> int:
         if not len(self._waiting) and self._pages.outdated:
             self._pages.refresh()
         slots = self._waiting.admit(positions, codes)
@@ -169,10 +176,12 @@ class HybridJoin(Join):
     def _find_pages(self, slots: Slots) -> None:
         self._page_of[slots] = self._pages.page_of(self.coder.decode(self._waiting.index.codes_of(slots)))
 
-    def _room(self) -> int:
+    @property
+    def room(self) -> int:
         return self._waiting.room
 
-    def _pending(self) -> int:
+    @property
+    def pending(self) -> int:
         return len(self._waiting)
 
     def memory_used(self) -> dict[str, int]:
@@ -183,12 +192,11 @@ class HybridJoin(Join):
         }
 
     def check(self) -> None:
-        super().check()
         self._waiting.check()
         self._pages.check()
         waiting = self._waiting.index.slots
-        # Exactly the keys that somebody waits for have a page.
+        # Exactly the keys of waiting sales have a page.
         assert np.array_equal(np.flatnonzero(self._page_of != _NO_PAGE), waiting)
-        # Nobody asks for a key that no sale waits for, nor twice.
+        # No key is to be asked for that no sale waits for, nor twice.
         assert np.isin(self._unproved, waiting).all()
         assert len(np.unique(self._unproved)) == len(self._unproved)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.base import USUAL, Join, Options, Served
-from pipeline.joins.budget import to_split
+from pipeline.joins.algorithm import Algorithm, Served, Setting, at_least
 from pipeline.joins.cost import inlj as cost
-from pipeline.joins.cost.units import Prediction, Relation
+from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
-from pipeline.master.port import Master
 
 
-class IndexNestedLoopJoin(Join):
+@dataclass(frozen=True)
+class Settings:
+    batch: int = 2_000  # most keys asked for in one query; 1: as published
+
+    def __post_init__(self) -> None:
+        at_least(1, batch=self.batch)
+
+
+class IndexNestedLoopJoin(Algorithm):
     """
     Idea
         For each sale, find its master row by the index on the key. Sales with the same key that wait together share
@@ -30,9 +37,10 @@ class IndexNestedLoopJoin(Join):
         distinct keys in one `IN` list and share the answers.
 
     Example
+        >>> from pipeline.joins import Options, make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = IndexNestedLoopJoin(R, memory=64_000, options=Options(batch=2))
+        >>> join = make("inlj", R, memory=64_000, options=Options(settings={"inlj": Settings(batch=2)}))
         >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         3
         >>> matched, absent = join.step()
@@ -46,47 +54,39 @@ class IndexNestedLoopJoin(Join):
     """
 
     name: ClassVar[str] = "inlj"
+    model: ClassVar[Model[Any]] = cost
+    Settings: ClassVar[type] = Settings
+    least_for: ClassVar[str] = "one sale and its master row"
 
-    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
-        super().__init__(master, memory, options)
-        parts = cost.split(self.to_split, self.relation, options.batch)
-        self.require(parts.least, "one sale and its master row")
-        self.batch = parts.b
-        self._waiting = WaitingSales(parts.h_S, self.coder.words)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.split = cost.split(self.question)
+        self._waiting = WaitingSales(self.split.h_S, self.R.words)
         self._answer_bytes = 0
 
-    @classmethod
-    def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        return cost.predict(to_split(memory), relation, options.stream, options.costs, options.batch)
-
-    @classmethod
-    def least(cls, relation: Relation, options: Options) -> float:
-        return cost.split(0, relation, options.batch).least
-
-    # Paper, section 3, read for a batch of keys:
-    #   1  while true
-    #   2    read the next tuples from S                                  -> _admit
-    #   3    access R by the index with their keys                        -> _look_up
-    #   4    output the matching pairs; the tuples leave                  -> _leave
-    def _admit(self, positions: Positions, codes: Codes) -> int:
+    # Section 3 has no pseudocode; what it says, for a batch of keys:
+    #    1  take the next tuples from the stream
+    def admit(self, positions: Positions, codes: Codes) -> int:
         self._waiting.admit(positions, codes)
         self.statistics.misses += len(positions)
         return len(positions)
 
-    def _iterate(self, drain: bool) -> list[Served]:
+    #    2  access R through its index with their join values
+    #    3  output the matching tuples
+    def iterate(self, drain: bool) -> list[Served]:
         sales, codes = self._next_sales()
         rows = self._look_up(codes)
-        return self._leave(self._waiting, sales, rows)
+        return self.leave(self._waiting, sales, rows)
 
     def _next_sales(self) -> tuple[Places, Codes]:
-        """The sales that wait longest and their distinct keys, and with them everybody who wants the same."""
-        oldest = self._waiting.oldest(self.batch)
-        if self.batch == 1:
+        """The sales that wait longest and their distinct keys, and with them all others with these keys."""
+        oldest = self._waiting.oldest(self.split.b)
+        if self.split.b == 1:
             return oldest, self._waiting.codes(oldest)
         slots = np.unique(self._waiting.slot[oldest])
-        if len(slots) < self.batch:  # those who wait together want the same: fill the query with others' keys
+        if len(slots) < self.split.b:  # some of them share a key: fill the query with the keys of others
             others = np.setdiff1d(self._waiting.index.slots, slots, assume_unique=True)
-            slots = np.concatenate([slots, others[: self.batch - len(slots)]])
+            slots = np.concatenate([slots, others[: self.split.b - len(slots)]])
         return self._waiting.with_keys(slots), self._waiting.index.codes_of(slots)
 
     def _look_up(self, codes: Codes) -> pa.Table:
@@ -94,15 +94,16 @@ class IndexNestedLoopJoin(Join):
         self._answer_bytes = rows.nbytes
         return rows
 
-    def _room(self) -> int:
+    @property
+    def room(self) -> int:
         return self._waiting.room
 
-    def _pending(self) -> int:
+    @property
+    def pending(self) -> int:
         return len(self._waiting)
 
     def memory_used(self) -> dict[str, int]:
         return {"sales": self._waiting.nbytes + self.coder.nbytes, "answer": self._answer_bytes}
 
     def check(self) -> None:
-        super().check()
         self._waiting.check()

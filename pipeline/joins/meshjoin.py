@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.base import USUAL, Join, Options, Served, matched_rows
-from pipeline.joins.budget import to_split
+from pipeline.joins.algorithm import Algorithm, Served, Setting, at_least, matched_rows
 from pipeline.joins.cost import meshjoin as cost
-from pipeline.joins.cost.units import Prediction, Relation, UnitCosts
+from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
-from pipeline.master.port import Master
 
 
-class MeshJoin(Join):
+@dataclass(frozen=True)
+class Settings:
+    b: int = 0  # rows a read; 0: as the cost model finds best
+
+    def __post_init__(self) -> None:
+        at_least(0, b=self.b)
+
+
+class MeshJoin(Algorithm):
     """
     Idea
         R is read in a cycle, b rows at a time, and each read is shared by all sales that wait. A sale may leave when
@@ -36,13 +43,14 @@ class MeshJoin(Join):
         queue is full (see CyclicScan). With `drain` an iteration goes on without w new sales; if all waiting sales
         have been served, they leave before their cycle ends. With a unique key a sale is put out once, though R may
         move a row. Where keys repeat in R, the pairs of one read may be many times the memory: then the iteration ends
-        with as many as there is room for, the next ones go on with the same read, and nobody is admitted meanwhile.
-        With little memory Q has fewer than k slots, and an iteration without a free slot admits nobody.
+        with as many as there is room for, the next ones go on with the same read, and no sale is admitted meanwhile.
+        With little memory Q has fewer than k slots, and an iteration without a free slot admits no sale.
 
     Example
+        >>> from pipeline.joins import make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = MeshJoin(R, memory=64_000)
+        >>> join = make("meshjoin", R, memory=64_000)
         >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary())), join.step()
         (3, [])
         >>> met, expired = join.step(drain=True)
@@ -55,53 +63,28 @@ class MeshJoin(Join):
     """
 
     name: ClassVar[str] = "meshjoin"
+    model: ClassVar[Model[Any]] = cost
+    Settings: ClassVar[type] = Settings
+    least_for: ClassVar[str] = "a cycle over {rows:,} rows with a sale for every read"
     needs_index: ClassVar[bool] = False
     asks_by_key: ClassVar[bool] = False
 
-    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
-        super().__init__(master, memory, options)
-        self.require(cost.least(self.relation), f"a cycle over {self.size.rows:,} rows with a sale for every read")
-        self.split = self._split(options.costs)
-        self._waiting = WaitingSales(self.split.h_S, self.coder.words, marks=True)  # H, and Q's sales
-        self._scan = CyclicScan(master, self.split.b, self.split.slots, self._reads_a_segment())  # of R, and Q
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.split: cost.Split = self.model.split(self.question)
+        self._waiting = WaitingSales(self.split.h_S, self.R.words, marks=True)  # H, and Q's sales
+        self._scan = CyclicScan(self.master, self.split.b, self.split.slots, self._reads_a_segment())  # of R, and Q
         self._arrived = 0  # sales in H that no segment has yet
         self._newest = -1  # position of the last of them
         self._met = 0  # marks set, if the key is unique
-        self._rows: pa.Table = master.schema.empty_table()  # of the read in hand
+        self._rows: pa.Table = self.master.schema.empty_table()  # of the read in hand
         self._portions: deque[tuple[Slots, npt.NDArray[np.int32]]] = deque()  # of its matches, not yet put out
         self._buffer_bytes = 0
 
-    @classmethod
-    def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        return cost.predict(to_split(memory), relation, options.stream, options.costs)
-
-    @classmethod
-    def least(cls, relation: Relation, options: Options) -> float:
-        return cost.least(relation)
-
-    def _split(self, costs: UnitCosts) -> cost.Split:
-        return cost.split(self.to_split, self.relation, costs)
-
-    def _reads_a_segment(self) -> int:
-        return 1
-
-    def _admit(self, positions: Positions, codes: Codes) -> int:
-        if not len(positions):
-            return 0
-        self._waiting.admit(positions, codes)
-        self._arrived += len(positions)
-        self._newest = int(positions[-1])
-        self.statistics.misses += len(positions)
-        return len(positions)
-
-    # Paper, figure 4:
-    #   1  while true
-    #   2    read b pages from R and w tuples from S              -> _admit, CyclicScan.read
-    #   3    if queue Q is full: dequeue T, w pointers; remove
-    #        the tuples of hash H that correspond to T            -> _expire, as soon as their cycle ends
-    #   4    add the w tuples to H, enqueue pointers to them      -> _enqueue, at the place where the read begins
-    #   5    for each tuple r in the b pages: output r join H     -> _read, _probe
-    def _iterate(self, drain: bool) -> list[Served]:
+    # Figure 4. Here the iteration that reads waits for w sales, or for a full H.
+    #    1  While (true)
+    #    2    Read b pages from R and w tuples from S
+    def iterate(self, drain: bool) -> list[Served]:
         if not self._portions:
             if not drain and self._waits_for_more():
                 return []
@@ -110,13 +93,41 @@ class MeshJoin(Join):
         served = self._probe()
         if not self._portions:
             served += self._expire()
-        if not self._pending():
+        if not self.pending:
             self._clear()
         return served
 
     def _waits_for_more(self) -> bool:
-        return self._arrived < self.split.w and self._room() > 0
+        return self._arrived < self.split.w and self.room > 0
 
+    #    3    If queue Q is full Then
+    #    4      Dequeue T from Q where T are w pointers
+    #    5      Remove the tuples of hash H that correspond to T
+    #    6    EndIf
+    # Here a segment leaves at the end of its cycle, behind the probe. A sale in it that has met no row is absent.
+    def _expire(self) -> list[Served]:
+        served = []
+        for last in self._scan.complete():
+            places = self._waiting.up_to(last)
+            absent = places[~self._waiting.met[places]]
+            if self.master.unique:
+                self._met -= len(places) - len(absent)
+            if len(absent):
+                served.append(self.absent(self._waiting.positions[absent], self._waiting.codes(absent)))
+            self._waiting.release(places)
+        return served
+
+    #    7    Add the w tuples of S in H
+    def admit(self, positions: Positions, codes: Codes) -> int:
+        if not len(positions):
+            return 0
+        self._waiting.admit(positions, codes)
+        self._arrived += len(positions)
+        self._newest = int(positions[-1])
+        self.statistics.misses += len(positions)
+        return len(positions)
+
+    #    8    Enqueue in Q, w pointers to the above tuples in H
     def _enqueue(self) -> None:
         if self._arrived:
             self._scan.enqueue(self._newest)
@@ -124,10 +135,13 @@ class MeshJoin(Join):
 
     def _read(self) -> None:
         self._rows = self._scan.read()
-        codes = self.coder.encode(self._rows["key"].combine_chunks(), remember=False)
+        codes = self.codes_of(self._rows)
         self._portions.extend(self._waiting.portions(codes))
         self._buffer_bytes = self._rows.nbytes + codes.nbytes
 
+    #    9    For each tuple r in the b pages of R
+    #   10      Output r join H
+    #   11  EndWhile
     def _probe(self) -> list[Served]:
         if not self._portions:
             return []
@@ -150,33 +164,24 @@ class MeshJoin(Join):
             self._met += len(places)
         return self._waiting.positions[places]
 
-    def _expire(self) -> list[Served]:
-        """Let the segments go whose cycle is complete. Who has met no row is absent."""
-        served = []
-        for last in self._scan.complete():
-            places = self._waiting.up_to(last)
-            unmet = ~self._waiting.met[places]
-            absent = places[unmet]
-            if self.master.unique:
-                self._met -= len(places) - len(absent)
-            if len(absent):
-                served.append(self.absent(self._waiting.positions[absent], self._waiting.codes(absent)))
-            self._waiting.release(places)
-        return served
+    def _reads_a_segment(self) -> int:
+        return 1
 
     def _clear(self) -> None:
-        """Everybody has been served: nobody needs to stay."""
+        """All sales have been served: none needs to stay."""
         self._waiting.release(self._waiting.oldest(len(self._waiting)))
         self._scan.clear()
         self._met = 0
 
-    def _room(self) -> int:
+    @property
+    def room(self) -> int:
         if self._portions or (not self._arrived and not self._scan.takes_segment):
             return 0
         return min(self.split.w - self._arrived, self._waiting.room)
 
-    def _pending(self) -> int:
-        """Where a key may have many rows, nobody is finished before his cycle ends."""
+    @property
+    def pending(self) -> int:
+        """Where a key may have many rows, no sale is finished before its cycle ends."""
         return len(self._waiting) - self._met
 
     def memory_used(self) -> dict[str, int]:
@@ -184,7 +189,6 @@ class MeshJoin(Join):
         return {"disk buffer": self._buffer_bytes, "Q": self._scan.nbytes, "H": sales}
 
     def check(self) -> None:
-        super().check()
         self._waiting.check()
         self._scan.check()
         # No mark is left behind.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.joins.base import USUAL, Options, Positions, Served
-from pipeline.joins.pagewise import PagewiseJoin
+from pipeline.joins.algorithm import Positions, Served, Setting
+from pipeline.joins.cost import partitioned as cost
+from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.keycodes import Codes, picked
-from pipeline.master.port import Master
+from pipeline.joins.slots import SlotJoin
 
 
-class PartitionedJoin(PagewiseJoin):
+class PartitionedJoin(SlotJoin):
     """
     Idea
         R is cut into partitions by its index. A first level tries to join a sale as soon as it arrives, with rows of
@@ -35,9 +36,10 @@ class PartitionedJoin(PagewiseJoin):
 
     Example
         >>> import pyarrow as pa
+        >>> from pipeline.joins import make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = PartitionedJoin(R, memory=64_000)
+        >>> join = make("partitioned", R, memory=64_000)
         >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         3
         >>> served = join.step(drain=True)
@@ -51,18 +53,16 @@ class PartitionedJoin(PagewiseJoin):
     """
 
     name: ClassVar[str] = "partitioned"
+    model: ClassVar[Model[Any]] = cost
 
-    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
-        super().__init__(master, memory, options)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._ready: list[Served] = []  # joined on arrival
 
-    # As described, for the sales of one offer:
-    #   1  join with the rows of the first level what finds its row there       -> _admit
-    #   2  the others wait in the slots of their partitions                      -> _admit
-    #   3  when a slot reaches the threshold, or the waiting area is full:       -> _iterate
-    #   4    read the partition (of the fullest slot), serve its slot            -> _read
-    #   5    its rows replace older ones on the first level                      -> _keep
-    def _admit(self, positions: Positions, codes: Codes) -> int:
+    # As described (no pseudocode is at hand), for the sales of one offer:
+    #    1  join with the rows of the first level what finds its row there
+    #    2  the others wait in the slots of their partitions
+    def admit(self, positions: Positions, codes: Codes) -> int:
         self._fed |= len(positions) > 0
         self._cache.expire()
         pages, rows = self._cache.find(codes)
@@ -74,21 +74,25 @@ class PartitionedJoin(PagewiseJoin):
             self._wait(positions[others], picked(codes, others))
         return len(positions)
 
-    def _iterate(self, drain: bool) -> list[Served]:
+    #    3  when a slot reaches the threshold, or the waiting area is full:
+    #    4    read the partition (of the fullest slot), serve its slot              -> _read
+    #    5    its rows replace older ones on the first level                        -> _keep
+    def _step(self, ends: bool) -> list[Served]:
         served, self._ready = self._ready, []
-        paused, self._fed = not self._fed, False
         if len(self._unproved):
             return served + self._prove()
-        page = self._page_to_read(drain or paused or not self._waiting.room, self.parts.threshold)
+        page = self._page_to_read(ends or not self._waiting.room, self.split.threshold)
         return served if page is None else served + self._read(page)
 
     def _note(self, pages: int | npt.NDArray[np.int32], sales: int | npt.NDArray[np.int64]) -> None:
         # The step of the last use; of pages used in the same step the one that served more sales counts as later.
-        self._worth[pages] = self.statistics.steps + sales / (sales + 1)
+        self._worth[pages] = self._steps + sales / (sales + 1)
 
-    def _room(self) -> int:
+    @property
+    def room(self) -> int:
         # What is ready leaves first: that bounds it by one offer.
-        return 0 if self._ready else super()._room()
+        return 0 if self._ready else super().room
 
-    def _pending(self) -> int:
-        return super()._pending() + sum(len(piece.sales) for piece in self._ready)
+    @property
+    def pending(self) -> int:
+        return super().pending + sum(len(piece.sales) for piece in self._ready)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pipeline.joins.base import Options
-from pipeline.joins.budget import to_split
-from pipeline.joins.cost import meshjoin as cost
-from pipeline.joins.cost.units import Prediction, Relation, UnitCosts
+from pipeline.joins.cost import rmeshjoin as cost
+from pipeline.joins.cost.question import Model
 from pipeline.joins.meshjoin import MeshJoin
+from pipeline.joins.meshjoin import Settings as MeshJoinSettings
 from pipeline.joins.parts.waiting import Places, Positions
+
+
+class Settings(MeshJoinSettings):
+    """As MESHJOIN's: b, rows a read; 0: the default of all budgets."""
 
 
 class ReducedMeshJoin(MeshJoin):
@@ -32,9 +35,10 @@ class ReducedMeshJoin(MeshJoin):
 
     Example
         >>> import numpy as np, pyarrow as pa
+        >>> from pipeline.joins import make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = ReducedMeshJoin(R, memory=64_000)
+        >>> join = make("r-meshjoin", R, memory=64_000)
         >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         3
         >>> met, expired = join.step()
@@ -48,13 +52,8 @@ class ReducedMeshJoin(MeshJoin):
     """
 
     name: ClassVar[str] = "r-meshjoin"
-
-    @classmethod
-    def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        return cost.predict_reduced(to_split(memory), relation, options.stream, options.costs)
-
-    def _split(self, costs: UnitCosts) -> cost.Split:
-        return cost.split_reduced(self.to_split, self.relation, costs)
+    model: ClassVar[Model[Any]] = cost
+    Settings: ClassVar[type] = Settings
 
     def _reads_a_segment(self) -> int:
         return -(-self.split.k // self.split.slots)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.joins.base import USUAL, Options, Positions, Served
-from pipeline.joins.cost.partitioned import pending_sales
-from pipeline.joins.pagewise import PagewiseJoin
+from pipeline.joins.algorithm import Positions, Served, Setting
+from pipeline.joins.cost import ssij as cost
+from pipeline.joins.cost.question import Model
+from pipeline.joins.cost.slots import pending_sales
 from pipeline.joins.parts.keycodes import Codes, picked
-from pipeline.master.port import Master
+from pipeline.joins.slots import SlotJoin
 
 _HALF_LIFE = 4  # a block's utility is halved after so many times the sales that may wait
 
 
-class SemiStreamingIndexJoin(PagewiseJoin):
+class SemiStreamingIndexJoin(SlotJoin):
     """
     Idea
         Three phases take turns. Pending: sales are collected until there are enough of them. Online: they are looked
@@ -38,9 +39,10 @@ class SemiStreamingIndexJoin(PagewiseJoin):
 
     Example
         >>> import pyarrow as pa
+        >>> from pipeline.joins import make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = SemiStreamingIndexJoin(R, memory=64_000)
+        >>> join = make("ssij", R, memory=64_000)
         >>> for _ in range(2):
         ...     taken = join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         ...     while join.pending:
@@ -54,27 +56,24 @@ class SemiStreamingIndexJoin(PagewiseJoin):
     """
 
     name: ClassVar[str] = "ssij"
-    has_pending_phase: ClassVar[bool] = True
+    model: ClassVar[Model[Any]] = cost
 
-    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
-        super().__init__(master, memory, options)
-        self._pending_limit = min(pending_sales(self.parts.h_S), self._longest_offer)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._pending_limit = min(pending_sales(self.split.h_S), self.question.offer)
         self._collected: list[tuple[Positions, Codes]] = []
 
-    # As described:
-    #   1  pending phase: collect sales until the threshold or the stream's end    -> _admit
-    #   2  online phase: join those whose block is kept; the others to the buffer  -> _look_up_online
-    #   3  join phase: if the stream buffer is above its threshold (or the stream
-    #      ends), read the block with the most sales, join them                    -> _read
-    #   4  keep the block if its utility is greater than another's                 -> _keep
-    def _admit(self, positions: Positions, codes: Codes) -> int:
+    # As described (no pseudocode is at hand):
+    #    1  pending phase: collect sales until the threshold or the stream's end
+    def admit(self, positions: Positions, codes: Codes) -> int:
         self._fed |= len(positions) > 0
         self._collected.append((positions.copy(), codes.copy()))
         return len(positions)
 
-    def _iterate(self, drain: bool) -> list[Served]:
-        ends = drain or not self._fed
-        self._fed = False
+    #    3  join phase: if the stream buffer is above its threshold (or the stream
+    #       ends), read the block with the most sales, join them                    -> _read
+    #    4  keep the block if its utility is greater than another's                 -> _keep
+    def _step(self, ends: bool) -> list[Served]:
         served = []
         if self._in_pending_phase and (ends or self._in_pending_phase >= self._pending_limit):
             served = self._look_up_online()
@@ -84,6 +83,7 @@ class SemiStreamingIndexJoin(PagewiseJoin):
         page = self._page_to_read(ends or full, self._waiting.capacity + 1)
         return served if page is None else served + self._read(page)
 
+    #    2  online phase: join those whose block is kept; the others to the buffer
     def _look_up_online(self) -> list[Served]:
         positions = np.concatenate([positions for positions, _ in self._collected])
         codes = np.concatenate([codes for _, codes in self._collected])
@@ -104,12 +104,14 @@ class SemiStreamingIndexJoin(PagewiseJoin):
     def _in_pending_phase(self) -> int:
         return sum(len(positions) for positions, _ in self._collected)
 
-    def _room(self) -> int:
+    @property
+    def room(self) -> int:
         collected = self._in_pending_phase
-        return min(self._pending_limit - collected, super()._room() - collected)
+        return min(self._pending_limit - collected, super().room - collected)
 
-    def _pending(self) -> int:
-        return super()._pending() + self._in_pending_phase
+    @property
+    def pending(self) -> int:
+        return super().pending + self._in_pending_phase
 
     def memory_used(self) -> dict[str, int]:
         collected = sum(positions.nbytes + codes.nbytes for positions, codes in self._collected)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.base import ABSENT, USUAL, Options, Positions, Served
-from pipeline.joins.cost import hybridjoin as cost
+from pipeline.joins.algorithm import ABSENT, Positions, Served, Setting, at_least
+from pipeline.joins.cost import hybridjoin as page_cost
+from pipeline.joins.cost import xhybridjoin as cost
+from pipeline.joins.cost.question import Model
 from pipeline.joins.hybridjoin import HybridJoin
+from pipeline.joins.hybridjoin import Settings as HybridJoinSettings
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import Pages
 from pipeline.joins.parts.resident import ResidentPages, RowNumbers
-from pipeline.master.port import Master
+
+
+@dataclass(frozen=True)
+class Settings(HybridJoinSettings):
+    l: int = -1  # pages that stay; -1: as the cost model finds best  # noqa: E741
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(-1, l=self.l)
 
 
 class ExtendedHybridJoin(HybridJoin):
@@ -37,9 +49,10 @@ class ExtendedHybridJoin(HybridJoin):
         name with the next page.
 
     Example
+        >>> from pipeline.joins import make
         >>> from pipeline.master.memory import MemoryMaster
         >>> R = MemoryMaster.of({b"ale": 1, b"bun": 2, b"cod": 3, b"dip": 4})
-        >>> join = ExtendedHybridJoin(R, memory=64_000)
+        >>> join = make("x-hybridjoin", R, memory=64_000)
         >>> for _ in range(2):
         ...     taken = join.offer(np.arange(2), pa.array([b"bun", b"cod"], pa.binary()))
         ...     while join.pending:
@@ -53,19 +66,20 @@ class ExtendedHybridJoin(HybridJoin):
     """
 
     name: ClassVar[str] = "x-hybridjoin"
+    model: ClassVar[Model[Any]] = cost
+    Settings: ClassVar[type] = Settings
     keeps_rows: ClassVar[bool] = True
-    _has_resident_part: ClassVar[bool] = True
 
-    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
-        super().__init__(master, memory, options)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._resident = ResidentPages(
             self.master.schema,
             self.coder,
-            rows=cost.resident_rows(self.split.d, self.split.l),
-            row_bytes=self.relation.v_R,
-            pages=cost.pages(self.split.d, self.relation) if self.split.l else 0,
-            clock=options.clock,
-            max_staleness=options.max_staleness,
+            rows=page_cost.resident_rows(self.split.d, self.split.l),
+            row_bytes=self.R.v_R,
+            pages=page_cost.pages(self.split.d, self.R) if self.split.l else 0,
+            clock=setting.clock,
+            max_staleness=setting.max_staleness,
             waiting=self.split.h_S,
         )
         self._generation = 0
@@ -74,15 +88,33 @@ class ExtendedHybridJoin(HybridJoin):
         self._asked: Slots = np.empty(0, np.int32)  # keys asked for by name in the last read, and their pages
         self._pages_asked: Pages = np.empty(0, np.int32)
 
-    # Paper, algorithm 1:
-    #    1  load the first partition of R into the non-swappable part          -> _observe, as pages prove wanted
-    #    4  if stream tuples are available: read w, load them into H and Q     -> _admit
-    #    8  for each tuple r of the non-swappable part: if r is in H           -> _admit: what it serves skips H and Q
-    #   10    output r join H, delete the matched tuples
-    #   15  read the oldest join attribute value from Q
-    #   16  load a partition of R into the swappable part, by that value       -> HybridJoin._iterate
-    #   17  for each tuple r of it: if r is in H: output r join H, delete
-    def _admit(self, positions: Positions, codes: Codes) -> int:
+    # Algorithm 1.
+    #    1  LOAD first partition p1 of R into the non-swappable part of the disk buffer.
+    #    2  w <- h_S
+    # Here `_observe` fills it, with pages that prove wanted.
+    #    3  while (true) do
+    def iterate(self, drain: bool) -> list[Served]:
+        served, self._hits = self._hits, []
+        if len(self._waiting):
+            served += super().iterate(drain)
+        if not len(self._waiting):
+            self._resident.settle()
+        self.statistics.evicted = self._resident.evicted
+        return served
+
+    #    4    if (available stream tuples >= w) then
+    #    5      READ w tuples from the stream buffer, load them into H and enqueue their join attribute values into Q.
+    #    6      w <- 0
+    #    7    end if
+    #    8    for each tuple r in p1 do
+    #    9      if r in H then
+    #   10        OUTPUT r join H
+    #   11        w <- w + number of matching tuples found in H
+    #   12        DELETE all matched tuples from H and the corresponding nodes from Q.
+    #   13      end if
+    #   14    end for
+    # Here the sales that come in are probed, and what the resident part serves does not enter H and Q.
+    def admit(self, positions: Positions, codes: Codes) -> int:
         rows = self._resident.find(codes)
         hit = rows != ABSENT
         if hit.any():
@@ -90,7 +122,7 @@ class ExtendedHybridJoin(HybridJoin):
             others = np.flatnonzero(~hit)
             positions, codes = positions[others], picked(codes, others)
         if len(positions):
-            super()._admit(positions, codes)
+            super().admit(positions, codes)
         return len(hit)
 
     def _serve(self, positions: Positions, rows: RowNumbers) -> None:
@@ -111,39 +143,45 @@ class ExtendedHybridJoin(HybridJoin):
         if len(known):
             self._unproved = np.union1d(self._unproved, known)
 
-    def _iterate(self, drain: bool) -> list[Served]:
-        served, self._hits = self._hits, []
-        if len(self._waiting):
-            served += super()._iterate(drain)
-        if not len(self._waiting):
-            self._resident.settle()
-        self.statistics.evicted = self._resident.evicted
-        return served
-
+    #   15    READ the oldest join attribute value from Q.
+    #   16    LOAD a disk partition p_i (where 2 <= i <= n) of R into the swappable part of the disk buffer using the
+    #         join attribute value as an index.
     def _read(self, page: int | None, asked: Slots) -> pa.Table:
-        self._read_at = self.options.clock()
+        self._read_at = self.setting.clock()
         self._asked, self._pages_asked = asked, self._page_of[asked]
         return super()._read(page, asked)
 
+    #   17    for each tuple r in p_i do
+    #   18      if r in H then
+    #   19        OUTPUT r join H
+    #   20        w <- w + number of matching tuples found in H
+    #   21        DELETE all matched tuples from H and the corresponding nodes from Q.
+    #   22      end if
+    #   23    end for
+    #   24  end while
     def _probe(self, page: int | None, rows: pa.Table) -> list[Served]:
         served = super()._probe(page, rows)
-        if not self.split.l:
-            return served
+        if self.split.l:
+            self._observe(page, rows, sum(len(piece.sales) for piece in served))
+        return served
+
+    def _observe(self, page: int | None, rows: pa.Table, sales: int) -> None:
+        """What a page has served says whether it is worth keeping."""
         found = self._page_of[self._asked] != self._pages_asked
         if found.any():
             self._resident.distrust(self._pages_asked[found])
         if page is not None:
-            sales = sum(len(piece.sales) for piece in served)
             self._resident.observe(page, sales)
             if len(rows) < self._pages.limit:
                 self._resident.consider(page, sales, rows, self._read_at)
-        return served
 
-    def _room(self) -> int:
-        return 0 if self._hits else super()._room()
+    @property
+    def room(self) -> int:
+        return 0 if self._hits else super().room
 
-    def _pending(self) -> int:
-        return super()._pending() + sum(len(piece.sales) for piece in self._hits)
+    @property
+    def pending(self) -> int:
+        return super().pending + sum(len(piece.sales) for piece in self._hits)
 
     @property
     def cached_rows(self) -> int:

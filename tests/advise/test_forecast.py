@@ -7,9 +7,10 @@ import pytest
 from pipeline import joins
 from pipeline.advise.demand import Demand, Way
 from pipeline.advise.forecast import memory_for_rate
-from pipeline.joins import JOINS
-from pipeline.joins.base import Options
-from pipeline.joins.cost.units import Relation, Stream, UnitCosts, Zipf
+from pipeline.joins import JOINS, Options
+from pipeline.joins.cost.question import Relation, Stream
+from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.cost.zipf import Zipf
 from pipeline.watch.scrape import Scrape
 
 RELATION = Relation(R_t=200_000, v_R=60.0, words=1, row_bytes=152.0)
@@ -21,14 +22,14 @@ MEMORY = 32 << 20
 def test_the_least_memory_for_a_rate_gives_that_rate_and_less_does_not(name):
     least = joins.least_memory(name, RELATION, Options())
     rate = joins.predict(name, 20 * least + (1 << 20), RELATION, Options()).mu / 3
-    memory = memory_for_rate(name, False, RELATION, Options(), rate)
+    memory = memory_for_rate(name, RELATION, Options(), rate)
     assert joins.predict(name, memory, RELATION, Options()).mu >= rate
     assert joins.predict(name, int(0.8 * memory), RELATION, Options()).mu < rate
 
 
 def test_a_rate_that_no_memory_reaches_is_told():
     slow = Options(costs=replace(UnitCosts(), c_O=1.0))
-    assert memory_for_rate("meshjoin", False, RELATION, slow, 1_000) is None
+    assert memory_for_rate("meshjoin", RELATION, slow, 1_000) is None
 
 
 def of_rate(rate: float, window: int = 125_000, staleness: float = 300.0) -> Options:

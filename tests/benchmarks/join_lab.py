@@ -26,7 +26,7 @@ from pipeline.config.settings import MasterData
 from pipeline.generate.keys import Sizes, product_codes
 from pipeline.generate.seed import seed
 from pipeline.generate.zipf import Zipf
-from pipeline.joins.base import Join
+from pipeline.joins import Join
 from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.database import Database
 from pipeline.laptop.stack.stack import _start

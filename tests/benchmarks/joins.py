@@ -31,12 +31,10 @@ from pipeline.advise.calibrate import calibrate
 from pipeline.errors import BudgetTooSmall
 from pipeline.generate.keys import product_codes
 from pipeline.generate.zipf import Zipf
-from pipeline.joins import JOINS
-from pipeline.joins.base import Options, relation
+from pipeline.joins import JOINS, Options, recipe, relation
 from pipeline.joins.cost.inlj import PER_TUPLE
-from pipeline.joins.cost.units import Line, Stream, UnitCosts
-from pipeline.joins.frontstage import FrontStage
-from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins.cost.question import Stream
+from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.joins.parts.waiting import WaitingSales
 from pipeline.master.memory import MemoryMaster
@@ -102,15 +100,16 @@ def tell(cells: list[Cell]) -> None:
 
 
 def told(join: str, skew: float, costs: UnitCosts) -> tuple[str, Options]:
-    name, batch = ("inlj", 1) if join == PER_TUPLE else (join, 2_000)
-    return name, Options(batch=batch, costs=costs, stream=Stream(e=skew, batch=ENDLESS))
+    name = "inlj" if join == PER_TUPLE else join
+    settings = {name: recipe(name).main.Settings(batch=1)} if join == PER_TUPLE else {}
+    return name, Options(settings=settings, costs=costs, stream=Stream(e=skew, batch=ENDLESS))
 
 
 def predict(cells: list[Cell], database: LabDatabase, costs: UnitCosts) -> None:
     """What the models say with these unit costs."""
     reads = master(database, cells[0].rows)
     size = reads.statistics()
-    known = relation(size, KeyCoder(reads.key_type, size.key_bytes).words)
+    known = relation(size, KeyCoder(reads.key_type, size.key_bytes).words, reads.unique)
     reads.close()
     for cell in cells:
         if cell.rate:
@@ -206,7 +205,7 @@ def operators(seconds: float) -> dict[str, object]:
         ("binary", product_codes(np.arange(20_000)).cast(pa.binary())),
     ):
         rows = pa.table({"key": keys, "surrogate_key": np.arange(20_000), "updated_at": pa.nulls(20_000, pa.int64())})
-        join = FrontStage(IndexNestedLoopJoin(MemoryMaster(rows), 4 << 20), 16 << 20)
+        join = joins.make("front stage + inlj", MemoryMaster(rows), 16 << 20)
         sold = keys.take(pa.array(Zipf(20_000, 1.0).draw(random.random(1_000_000))))
         trial = Trial(join, sold)
         trial.warm_up(3.0, 60.0)

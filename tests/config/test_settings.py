@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import resources
-from pipeline.config.loader import Bytes, Seconds, known_paths
+from pipeline.config.loader import Bytes, OtherTables, Seconds, known_paths
 from pipeline.config.settings import Settings, load
 from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
-from pipeline.joins import JOINS, has_front_stage
+from pipeline.joins import ALGORITHMS, JOINS, inlj, meshjoin, rmeshjoin, xhybridjoin
 from pipeline.plan import resolve
 
 
@@ -25,7 +25,20 @@ def settings(*assignments: str, file: Path | None = None, **environment: str) ->
 def test_the_reference_file_is_exactly_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "empty.toml").touch()
     reference = shutil.copy(resources.deployed("reference.toml"), tmp_path)
-    assert load(reference, (), {}) == load(tmp_path / "empty.toml", (), {})
+    told, defaults = load(reference, (), {}), load(tmp_path / "empty.toml", (), {})
+    assert without_tables_of_joins(told) == defaults
+    assert resolve(told).options("product").settings == {name: kind.Settings() for name, kind in ALGORITHMS.items()}
+
+
+def without_tables_of_joins(settings: Settings) -> Settings:
+    dimensions = {n: dataclasses.replace(d, joins=OtherTables()) for n, d in settings.dimensions.items()}
+    return dataclasses.replace(settings, dimensions=dimensions)
+
+
+def test_the_reference_file_names_every_setting_of_every_join() -> None:
+    tables = settings().dimensions["product"].joins
+    for name, algorithm in ALGORITHMS.items():
+        assert set(tables[name]) == {field.name for field in dataclasses.fields(algorithm.Settings)}, name
 
 
 def test_the_reference_file_names_every_setting() -> None:
@@ -210,6 +223,49 @@ def test_a_join_that_is_not_there_is_refused_by_the_plan(given: dict[str, str], 
         resolve(load(None, [f"dimensions.store.{key}={value}" for key, value in given.items()], {}))
 
 
+def options_of_store(*assignments: str, file: Path | None = None, **environment: str) -> dict[str, typing.Any]:
+    return dict(
+        resolve(load(file, [f"dimensions.store.{a}" for a in assignments], environment)).options("store").settings
+    )
+
+
+def test_a_joins_own_settings_are_read_from_its_table_wherever_they_are_given(tmp_path: Path) -> None:
+    file = tmp_path / "millrace.toml"
+    tables = ["product", "customer", "store", "store.meshjoin", "store.x-hybridjoin"]
+    file.write_text("".join(f"[dimensions.{table}]\n" for table in tables) + "d = 40\nl = 2\n")
+    environment = {"MILLRACE_DIMENSIONS__STORE__R_MESHJOIN__B": "500"}
+    given = options_of_store("x-hybridjoin.l=3", "inlj.batch=1", file=file, **environment)
+    assert given == {
+        "x-hybridjoin": xhybridjoin.Settings(d=40, l=3),
+        "r-meshjoin": rmeshjoin.Settings(b=500),
+        "inlj": inlj.Settings(batch=1),
+        "meshjoin": meshjoin.Settings(),
+    }
+
+
+def test_batch_beside_the_algorithm_is_the_chosen_joins_own() -> None:
+    assert options_of_store("algorithm=inlj", "batch=1") == {"inlj": inlj.Settings(batch=1)}
+    assert options_of_store("batch=300") == {"auto": inlj.Settings(batch=300)}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["meshjoin.batch=1"], r"^--set dimensions\.store\.meshjoin\.batch: .*batch is not a setting. It has: b\.$"),
+        (["algorithm=meshjoin", "batch=1"], r"batch = 1: meshjoin asks for no key by name .*it has .*\.meshjoin: b\."),
+        (["algorithm=inlj", "batch=1", "inlj.batch=2"], "leave out one of them"),
+        (["meshjion.b=1"], r"dimensions\.store\.meshjion is no join .* Did you mean meshjoin\?"),
+        (["cmeshjoin.b=1"], r"dimensions\.store\.cmeshjoin is no join"),
+        (["inlj.batch=0"], r"dimensions\.store\.inlj\.batch = 0 must be at least 1\. Given in: --set"),
+        (["inlj.batch=few"], r"--set dimensions\.store\.inlj\.batch: .*must be a whole number"),
+        (["memroy=1 MiB"], r"dimensions\.store\.memroy is not a setting"),
+    ],
+)
+def test_what_a_join_does_not_know_is_refused_by_name(given: list[str], says: str) -> None:
+    with pytest.raises(BadSetting, match=says):
+        options_of_store(*given)
+
+
 def test_reading_settings_loads_neither_numpy_nor_pyarrow() -> None:
     loaded = "import sys, pipeline.config.settings; print(*{'numpy', 'pyarrow', 'pipeline.joins'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "\n"
@@ -220,7 +276,7 @@ def test_reading_settings_loads_neither_numpy_nor_pyarrow() -> None:
 def test_a_memory_that_is_too_little_for_any_table_is_refused_without_a_table(
     algorithm: str, front_stage: bool
 ) -> None:
-    if front_stage and has_front_stage(algorithm):
+    if front_stage and JOINS[algorithm].has_front_stage:
         return
     of_store = {"algorithm": algorithm, "front_stage": str(front_stage).lower(), "memory": "1 KiB"}
     with pytest.raises(BudgetTooSmall, match=r"dimensions\.store\.memory = 1 KiB is too little") as refusal:

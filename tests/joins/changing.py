@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.base import Join, Served
+from pipeline.joins import Join
+from pipeline.joins.algorithm import Served
 from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import Answer, answer, oracle
 

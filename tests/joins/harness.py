@@ -16,9 +16,8 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import BudgetTooSmall
-from pipeline.joins import JOINS, has_front_stage
-from pipeline.joins.base import ABSENT, Join, Served
-from pipeline.joins.frontstage import FrontStage
+from pipeline.joins import JOINS, Join, make, with_front_stage
+from pipeline.joins.algorithm import ABSENT, Served
 from pipeline.master.port import Master
 
 _STEPS_WITHOUT_RESULT = 10_000  # more of them in a row are taken for a join that loops for ever
@@ -28,25 +27,20 @@ Answer = Counter[tuple[object, ...]]  # (position, surrogate key, updated at, at
 
 @dataclass(frozen=True)
 class Variant:
-    """One join of the registry, alone or behind the front stage."""
+    """One join of the registry, alone or behind the front stage, made as production makes it."""
 
     name: str
-    behind_front_stage: bool
+    behind_front_stage: bool = False
 
     def build(self, master: Master, memory: int) -> Join:
-        make: Callable[..., Join] = JOINS[self.name]
-        if not self.behind_front_stage:
-            return make(master, memory)
-        least = smallest_memory(Variant(self.name, behind_front_stage=False), master)
-        spare = max(0, memory - named_least(lambda: FrontStage(make(master, least), 1)))
-        return FrontStage(make(master, least + spare // 2), memory)
+        return make(str(self), master, memory)
 
     def __str__(self) -> str:
-        return f"front stage + {self.name}" if self.behind_front_stage else self.name
+        return with_front_stage(self.name) if self.behind_front_stage else self.name
 
 
 VARIANTS = [
-    Variant(name, behind) for name in JOINS for behind in (False, True) if not (behind and has_front_stage(name))
+    Variant(name, behind) for name in JOINS for behind in (False, True) if not (behind and JOINS[name].has_front_stage)
 ]
 
 

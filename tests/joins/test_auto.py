@@ -9,17 +9,16 @@ import pytest
 
 from pipeline import joins
 from pipeline.errors import BudgetTooSmall
-from pipeline.joins.auto import AutoJoin
-from pipeline.joins.base import Join, Options
-from pipeline.joins.cost.units import Line, Stream, UnitCosts
-from pipeline.joins.fetch import Fetch
-from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins import Join, Options, inlj, make
+from pipeline.joins.cost.question import Stream
+from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import thousands
 from tests.kit.fakes import WatchedMaster
 
 CHEAP, DEAR = Line(1e-9, 1e-9), Line(10.0, 1.0)
 LOOK_UPS = UnitCosts(scan=DEAR, page=DEAR)
+BATCHES_OF_300 = {"fetch": inlj.Settings(batch=300), "auto": inlj.Settings(batch=300)}
 SCANS = UnitCosts(lookup=DEAR, overlapped=DEAR, page=DEAR, scan=CHEAP)
 
 
@@ -35,15 +34,15 @@ def _ways(join: Join) -> set[str]:
 @pytest.mark.parametrize(("costs", "way"), [(LOOK_UPS, "looked_up"), (SCANS, "by_scan")])
 def test_the_cheaper_way_is_taken_and_both_answer_alike(costs, way):
     keys, master = watched(rows=2_000, sales=4_000)
-    join = Fetch(master, 1 << 22, Options(costs=costs))
+    join = make("fetch", master, 1 << 22, Options(costs=costs))
     assert answer(drive(join, keys, cuts=[1_500])) == oracle(keys, master.table)
     assert _ways(join) == {way}
 
 
 def test_no_key_is_asked_for_twice_in_a_batch():
     keys, master = watched(rows=2_000, sales=20_000)
-    options = Options(batch=300, costs=LOOK_UPS)
-    for join in (Fetch(master, 1 << 23, options), AutoJoin(master, 1 << 24, options)):
+    options = Options(settings=BATCHES_OF_300, costs=LOOK_UPS)
+    for join in (make("fetch", master, 1 << 23, options), make("auto", master, 1 << 24, options)):
         master.asked.clear()
         drive(join, keys)
         asked = list(itertools.chain.from_iterable(master.asked))
@@ -57,7 +56,7 @@ def test_wanted_keys_that_lie_together_are_read_by_pages_and_the_others_by_name(
     costs = UnitCosts(
         lookup=Line(0, 1e-5), overlapped=Line(0, 1e-5), page=Line(0, 1e-7), scan=DEAR, borders=1e-12, loop=0, c_W=0
     )
-    join = Fetch(master, 1 << 23, Options(costs=costs))
+    join = make("fetch", master, 1 << 23, Options(costs=costs))
     for _ in range(3):
         assert answer(drive(join, keys)) == oracle(keys, master.table)
     assert join.statistics.by_pages >= 1
@@ -69,15 +68,15 @@ def test_wanted_keys_that_lie_together_are_read_by_pages_and_the_others_by_name(
 @pytest.mark.parametrize("memory", [20_000, 60_000, 400_000])
 def test_the_scan_serves_everybody_though_sales_come_in_while_it_goes_on(memory, absent):
     keys, master = thousands(rows=2_000, sales=12_000, skew=0.3, absent=absent)
-    join = Fetch(master, memory, Options(costs=SCANS))
+    join = make("fetch", master, memory, Options(costs=SCANS))
     assert answer(drive(join, keys, cuts=[3_000, 8_001])) == oracle(keys, master.table)
     assert _ways(join) == {"by_scan"}
 
 
 def test_one_cycle_of_the_scan_serves_nearly_twice_the_sales_that_wait():
     keys, master = thousands(rows=20_000, sales=200_000, skew=0.0, absent=0.0)
-    join = Fetch(master, 400_000, Options(costs=SCANS))
-    h_S = join._waiting.capacity
+    join = make("fetch", master, 400_000, Options(costs=SCANS))
+    h_S = join.algorithm._waiting.capacity
     served = endless(join, keys, until=lambda: master.reads.by_kind["scan"].rows >= 5 * 20_000)
     assert served > 1.7 * h_S * 4
 
@@ -86,7 +85,7 @@ def test_who_came_late_is_looked_up_before_the_scan_comes_round_to_him():
     keys, master = thousands(rows=20_000, sales=3_000, skew=0.0, absent=0.2)
     by_name = Line(0.0, 1e-3)
     costs = UnitCosts(lookup=by_name, overlapped=by_name, scan=Line(0.0, 5e-5), page=DEAR, loop=0.0, c_H=0.0, c_W=0.0)
-    join = Fetch(master, 4 << 20, Options(costs=costs))
+    join = make("fetch", master, 4 << 20, Options(costs=costs))
     served = []
     assert join.offer(np.arange(2_950), keys[:2_950]) == 2_950
     while join.pending > 2_000:
@@ -118,7 +117,7 @@ def test_what_a_look_up_really_costs_moves_the_choice():
     keys, master = watched(rows=2_000, sales=4_000, skew=0.0)
     ticks = itertools.count(step=5.0)
     costs = UnitCosts(overlapped=Line(1e-6, 1e-6), lookup=Line(1e-6, 1e-6), scan=Line(1e-3, 1e-3), page=DEAR)
-    join = Fetch(master, 1 << 22, Options(costs=costs, clock=lambda: next(ticks)))
+    join = make("fetch", master, 1 << 22, Options(costs=costs, clock=lambda: next(ticks)))
     for _ in range(4):
         drive(join, keys)
     assert join.statistics.looked_up >= 2
@@ -129,16 +128,16 @@ def test_without_skew_the_cache_gives_its_memory_to_the_waiting_sales():
     keys, plain = thousands(rows=30_000, sales=240_000, skew=0.0, absent=0.0)
     scan_wins = UnitCosts(lookup=Line(1e-4, 1e-4), overlapped=Line(1e-4, 1e-4), page=DEAR, scan=Line(1e-4, 1e-6))
     more_skew = Stream(e=1.5, batch=20_000)  # than there is
-    join = AutoJoin(plain, 600_000, Options(costs=scan_wins, stream=more_skew))
-    before = join.inner.memory
+    join = make("auto", plain, 600_000, Options(costs=scan_wins, stream=more_skew))
+    before = join.algorithm.split.behind
     drive(join, keys, cuts=range(20_000, 240_000, 20_000))
-    assert join.inner.memory > before
+    assert join.algorithm.split.behind > before
     assert answer(drive(join, keys[:5_000])) == oracle(keys[:5_000], plain.table)
 
 
 def test_more_sales_are_waited_for_only_while_they_come():
     keys, master = watched(rows=500, sales=300)
-    join = Fetch(master, 1 << 22, Options(costs=LOOK_UPS))
+    join = make("fetch", master, 1 << 22, Options(costs=LOOK_UPS))
     assert join.offer(np.arange(200), keys[:200]) == 200
     assert join.step() == []
     assert not master.asked
@@ -148,26 +147,26 @@ def test_more_sales_are_waited_for_only_while_they_come():
 
 def test_no_key_waits_for_ever_while_others_keep_coming():
     keys, master = watched(rows=5_000, sales=400_000, skew=1.0)
-    join = Fetch(master, 200_000, Options(batch=300, costs=LOOK_UPS))
+    join = make("fetch", master, 200_000, Options(settings=BATCHES_OF_300, costs=LOOK_UPS))
     offered, longest = 0, 0
     while offered < len(keys):
         while taken := join.offer(np.arange(offered, min(offered + 5_000, len(keys))), keys.slice(offered, 5_000)):
             offered += taken
         join.step()
         if join.pending:
-            oldest = join._waiting.positions[join._waiting.oldest()[0]]
+            oldest = join.algorithm._waiting.positions[join.algorithm._waiting.oldest()[0]]
             longest = max(longest, offered - int(oldest))
-    assert longest < 20 * join._waiting.capacity
+    assert longest < 20 * join.algorithm._waiting.capacity
 
 
 def test_with_very_little_memory_auto_looks_up_and_has_no_cache():
     keys, master = watched(rows=2_000, sales=1_000)
     _, other = watched(rows=2_000, sales=1_000)
-    least = joins.least_memory("auto", IndexNestedLoopJoin(other, 1 << 20).relation, Options())
+    least = joins.least_memory("auto", make("inlj", other, 1 << 20).relation)
     for memory in (least, 8_000):
-        join = joins.make("auto", master, memory, Options())
+        join = make("auto", master, memory)
         assert answer(drive(join, keys)) == oracle(keys, master.table)
         assert (join.label, join.cached_rows) == ("auto", 0)
     with pytest.raises(BudgetTooSmall, match=f"auto: memory = {least - 1:,} bytes"):
-        joins.make("auto", master, least - 1, Options())
-    assert isinstance(joins.make("auto", master, 4 << 20, Options()), AutoJoin)
+        make("auto", master, least - 1)
+    assert "cache" in make("auto", master, 4 << 20).memory_used()

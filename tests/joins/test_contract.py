@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pipeline.errors import BudgetTooSmall, MasterReadFailed
-from pipeline.joins import make
-from pipeline.joins.base import Options
+from pipeline.joins import Options, make
 from pipeline.master.memory import MemoryMaster
 from tests.joins.changing import WAIT_FOR_SALES, bursts, right_answers, while_it_changes
 from tests.joins.harness import VARIANTS, answer, drive, oracle, smallest_memory
@@ -160,7 +159,7 @@ def test_an_answer_is_right_for_some_moment_while_the_sale_was_in_the_join(varia
     versions = [rows.filter(pa.array(~changing | (random.random(len(rows)) < 0.5))) for _ in range(40)]
     between = right_answers(keys, versions)
     never_old = Options(max_staleness=0, absent_staleness=0)
-    join = make(variant.name, master, 40_000, never_old, front_stage=variant.behind_front_stage)
+    join = make(str(variant), master, 40_000, never_old)
     served = while_it_changes(join, keys, master, versions, every)
     assert len(served) == len(keys)
     for admitted, left, found in served:

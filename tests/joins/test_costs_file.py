@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.errors import BadSetting
 from pipeline.joins.cost import costs_file as costs
-from pipeline.joins.cost.units import Line, UnitCosts
+from pipeline.joins.cost.unit_costs import Line, UnitCosts
 
 
 def test_what_was_measured_is_read_again_and_other_dimensions_stay(tmp_path):

@@ -5,11 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeline.joins.base import Options
-from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins import Options, inlj, make
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
 from tests.joins.workloads import master_table, thousands
 from tests.kit.fakes import WatchedMaster
+
+
+def batches_of(keys: int) -> Options:
+    return Options(settings={"inlj": inlj.Settings(batch=keys)})
 
 
 @pytest.fixture
@@ -23,8 +26,8 @@ def busy():
 def test_a_key_is_asked_for_at_most_once_a_window(busy, memory):
     keys, master = busy
     if memory == "least":
-        memory = smallest_memory(Variant("inlj", behind_front_stage=False), master)
-    join = IndexNestedLoopJoin(master, memory)
+        memory = smallest_memory(Variant("inlj"), master)
+    join = make("inlj", master, memory)
     offered = 0
     while offered < len(keys):
         asked_before = len(master.asked)
@@ -40,13 +43,13 @@ def test_a_key_is_asked_for_at_most_once_a_window(busy, memory):
 def test_a_whole_batch_that_fits_is_one_window_of_full_queries(busy):
     keys, master = busy
     distinct = len(keys.unique())
-    drive(IndexNestedLoopJoin(master, 1 << 24, Options(batch=100)), keys)
+    drive(make("inlj", master, 1 << 24, batches_of(100)), keys)
     assert [len(asked) for asked in master.asked] == [100] * (distinct // 100) + [distinct % 100]
 
 
 def test_one_key_a_query_as_published(busy):
     keys, master = busy
-    served = drive(IndexNestedLoopJoin(master, 60_000, Options(batch=1)), keys)
+    served = drive(make("inlj", master, 60_000, batches_of(1)), keys)
     assert answer(served) == oracle(keys, master.table)
     assert {len(asked) for asked in master.asked} == {1}
 
@@ -57,4 +60,4 @@ def test_an_answer_of_rows_twice_as_wide_as_the_mean_fits_the_budget():
     wide = wide.set_column(3, "label", [labels])
     master = WatchedMaster(wide)
     keys = wide["key"].combine_chunks()
-    assert answer(drive(IndexNestedLoopJoin(master, 60_000), keys)) == oracle(keys, wide)
+    assert answer(drive(make("inlj", master, 60_000), keys)) == oracle(keys, wide)

@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.joins import JOINS
-from pipeline.joins.base import Join
+from pipeline.joins import Join, recipe
 from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import VARIANTS, Variant
 from tests.joins.workloads import master_table, thousands
@@ -25,7 +24,7 @@ def workload():
 
 
 def takes_repeated_keys(variant: Variant) -> bool:
-    return not JOINS[variant.name].needs_index and not variant.behind_front_stage
+    return not recipe(str(variant)).needs_index
 
 
 # A front stage looks at so many hits that it takes several times as long as the join behind it.

@@ -1,17 +1,18 @@
 """The joins that scan: how much they read and when a sale may leave, also while R changes under them."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.joins import JOINS
-from pipeline.joins.base import ABSENT
+from pipeline.joins import Join, make, meshjoin
+from pipeline.joins.algorithm import ABSENT
 from pipeline.joins.cost import meshjoin as cost
-from pipeline.joins.cost.units import Relation, Stream, UnitCosts
-from pipeline.joins.meshjoin import MeshJoin
-from pipeline.joins.rmeshjoin import ReducedMeshJoin
+from pipeline.joins.cost import rmeshjoin as reduced_cost
+from pipeline.joins.cost.question import Question, Relation, Stream
+from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
 from tests.joins.workloads import master_table, thousands
@@ -37,8 +38,8 @@ def even_keys(rows: int) -> Scanned:
     return Scanned(master_table(list(range(0, 2 * rows, 2)), "integers"))
 
 
-def with_least_memory(name: str, master: MemoryMaster):
-    return JOINS[name](master, smallest_memory(Variant(name, behind_front_stage=False), master))
+def with_least_memory(name: str, master: MemoryMaster) -> Join:
+    return make(name, master, smallest_memory(Variant(name), master))
 
 
 def offer(join, *keys: int, first: int = 0) -> int:
@@ -48,24 +49,24 @@ def offer(join, *keys: int, first: int = 0) -> int:
 def test_an_iteration_reads_b_rows_and_w_sales_as_the_split_says():
     keys, plain = thousands(rows=5_000, sales=4_000, skew=0.0)
     master = Scanned(plain.table)
-    join = MeshJoin(master, 100_000)
-    assert join.split.slots == join.split.k > 5
+    join = make("meshjoin", master, 100_000)
+    assert join.algorithm.split.slots == join.algorithm.split.k > 5
     taken = 0
-    while taken + join.split.w <= len(keys):
+    while taken + join.algorithm.split.w <= len(keys):
         while more := join.offer(np.arange(taken, len(keys)), keys.slice(taken)):
             taken += more
         before = len(getattr(master, "scans", []))
         join.step()
         assert len(master.scans) == before + 1
-        assert taken == (before + 1) * join.split.w
-    assert {rows for _, rows, _ in master.scans} == {join.split.b}
-    assert len(master.scans) > 2 * join.split.k
+        assert taken == (before + 1) * join.algorithm.split.w
+    assert {rows for _, rows, _ in master.scans} == {join.algorithm.split.b}
+    assert len(master.scans) > 2 * join.algorithm.split.k
 
 
 def test_meshjoin_waits_for_w_sales_unless_told_to_drain():
     master = even_keys(100)
-    join = MeshJoin(master, 1 << 20)
-    assert join.split.w > 2
+    join = make("meshjoin", master, 1 << 20)
+    assert join.algorithm.split.w > 2
     assert offer(join, 2, 3) == 2
     assert [join.step(), join.step()] == [[], []]
     assert (join.pending, "scan" in master.reads.by_kind) == (2, False)
@@ -73,7 +74,7 @@ def test_meshjoin_waits_for_w_sales_unless_told_to_drain():
 
 
 def test_r_meshjoin_does_not_wait():
-    join = ReducedMeshJoin(even_keys(100), 1 << 20)
+    join = make("r-meshjoin", even_keys(100), 1 << 20)
     offer(join, 2, 3)
     assert sum(len(piece.sales) for piece in join.step()) == 2
 
@@ -82,8 +83,8 @@ def test_r_meshjoin_does_not_wait():
 def test_the_scan_goes_on_where_the_last_batch_stopped(name):
     master = even_keys(1_000)
     join = with_least_memory(name, master)
-    assert join.split.b < 400
-    first = join.split.b // 2 * 2
+    assert join.algorithm.split.b < 400
+    first = join.algorithm.split.b // 2 * 2
     drive(join, pa.array([first]))  # met in the first read: the batch ends in mid-cycle
     *_, stopped = master.scans[-1]
     assert stopped.position is not None
@@ -120,7 +121,7 @@ def test_an_absent_sale_meets_every_row_exactly_once(name, start):
 def test_the_cycle_ends_where_it_began_also_when_the_master_changes_meanwhile(name, changed, wait):
     master = even_keys(1_000)
     join = with_least_memory(name, master)
-    drive(join, pa.array([2 * join.split.b]))  # the next cycle begins in the middle
+    drive(join, pa.array([2 * join.algorithm.split.b]))  # the next cycle begins in the middle
     throughout = set(range(0, 2_000, 2)) & set(changed)
     master.scans = []
     offer(join, 1, 3)
@@ -170,7 +171,7 @@ def test_every_row_of_a_key_is_delivered_without_an_index(name, spare):
     keys = random.integers(0, 300, 2_000)
     table = master_table(list(range(3_000)), "integers").set_column(0, "key", pa.array(random.integers(0, 250, 3_000)))
     master = MemoryMaster(table, unique=False)
-    join = JOINS[name](master, smallest_memory(Variant(name, behind_front_stage=False), master) + spare)
+    join = make(name, master, smallest_memory(Variant(name), master) + spare)
     sales = pa.array([None if key == 7 else int(key) for key in keys])
     assert answer(drive(join, sales, cuts=[1, 900])) == oracle(sales, master.table)
 
@@ -178,32 +179,36 @@ def test_every_row_of_a_key_is_delivered_without_an_index(name, spare):
 def test_a_matched_sale_keeps_its_place_in_meshjoin_and_frees_it_in_r_meshjoin():
     for name, held in (("meshjoin", 2), ("r-meshjoin", 1)):
         join = with_least_memory(name, even_keys(1_000))
-        room = join.split.h_S
+        room = join.algorithm.split.h_S
         offer(join, 2, 1)
         [met] = join.step(drain=True)
         assert (met.sales.tolist(), join.pending) == ([0], 1)
-        assert room - join._waiting.room == held
+        assert room - join.algorithm._waiting.room == held
 
 
 def test_r_meshjoin_spreads_its_slots_over_the_cycle():
     """Spent on the first reads they would leave the hash table half empty: each sale stays for half a cycle."""
     keys, master = thousands(rows=20_000, sales=200_000, skew=0.0, absent=0.0)
-    join = ReducedMeshJoin(master, 60_000)
-    assert join.split.k > 2 * join.split.slots
+    join = make("r-meshjoin", master, 60_000)
+    assert join.algorithm.split.k > 2 * join.algorithm.split.slots
     offered = waiting = reads = 0
-    while reads < 4 * join.split.k:
+    while reads < 4 * join.algorithm.split.k:
         while taken := join.offer(np.arange(offered, offered + 2_000), keys.slice(offered % 190_000, 2_000)):
             offered += taken
         join.step()
         reads += 1
-        waiting += join.pending * (reads > join.split.k)
-    assert waiting / (3 * join.split.k) > 0.9 * join.split.h_S
+        waiting += join.pending * (reads > join.algorithm.split.k)
+    assert waiting / (3 * join.algorithm.split.k) > 0.9 * join.algorithm.split.h_S
+
+
+def asked(memory: int, stream: Stream | None = None, R: Relation = RELATION, b: int = 0) -> Question[meshjoin.Settings]:
+    return Question(memory, R, stream or Stream(), UnitCosts(), meshjoin.Settings(b=b))
 
 
 @pytest.mark.parametrize("memory", [1_000_000, 20_000_000, 200_000_000])
 def test_the_models_best_disk_buffer_beats_its_neighbours(memory):
     costs = UnitCosts()
-    chosen = cost.split(memory, RELATION, costs)
+    chosen = cost.split(asked(memory))
     best = cost.service_rate(chosen, RELATION, costs)
     assert sum(chosen.bytes.values()) <= memory
     for factor, most in ((1 / 16, 0.9), (0.5, 1.005), (0.8, 1.005), (1.25, 1.005), (2, 1.005), (4, 0.99)):
@@ -213,35 +218,43 @@ def test_the_models_best_disk_buffer_beats_its_neighbours(memory):
 
 def test_the_default_disk_buffer_costs_less_than_a_quarter_of_the_best_rate_for_other_budgets():
     costs = UnitCosts()
-    default = cost.default_buffer(RELATION, costs)
+    default = reduced_cost.default_buffer(asked(0))
     for memory in (20_000_000, 40_000_000, 80_000_000, 160_000_000):
-        best = cost.service_rate(cost.split(memory, RELATION, costs), RELATION, costs)
+        best = cost.service_rate(cost.split(asked(memory)), RELATION, costs)
         assert cost.service_rate(cost.divide(memory, RELATION, default), RELATION, costs) > 0.75 * best
-        assert cost.split_reduced(memory, RELATION, costs).b == default
+        assert reduced_cost.split(asked(memory)).b == default
+
+
+@pytest.mark.parametrize("model", [cost, reduced_cost], ids=["meshjoin", "r-meshjoin"])
+def test_a_disk_buffer_that_is_set_is_kept_and_the_least_memory_follows_from_it(model):
+    for memory in (20_000_000, 200_000_000):
+        assert model.split(asked(memory, b=5_000)).b == 5_000
+    least = model.least(asked(0, b=5_000))
+    assert least > model.least(asked(0))
+    assert sum(model.split(asked(least, b=5_000)).bytes.values()) <= least
 
 
 def test_with_too_little_memory_the_model_answers_as_for_the_least():
-    costs, least = UnitCosts(), cost.least(RELATION)
-    assert cost.divide(least - 1, RELATION, cost.split(least, RELATION, costs).b) is None
-    assert cost.predict(1, RELATION, Stream(), costs).mu == cost.predict(least, RELATION, Stream(), costs).mu
+    least = cost.least(asked(0))
+    assert cost.divide(least - 1, RELATION, cost.split(asked(least)).b) is None
+    assert cost.predict(asked(1)).mu == cost.predict(asked(least)).mu
 
 
 def test_windows_after_which_nothing_may_be_pending_cost_a_cycle_each():
-    costs, memory = UnitCosts(), 20_000_000
-    rates = [
-        cost.predict(memory, RELATION, Stream(batch=n), costs).mu for n in (1_000, 100_000, 10_000_000, float("inf"))
-    ]
+    rates = [cost.predict(asked(20_000_000, Stream(batch=n))).mu for n in (1_000, 100_000, 10_000_000, float("inf"))]
     assert rates == sorted(rates)
     assert rates[2] == pytest.approx(rates[3], rel=0.05)
     assert rates[0] < rates[3] / 50
 
 
+@pytest.mark.parametrize("unique", [True, False], ids=["unique", "with keys that repeat"])
 @both
-def test_the_model_foresees_the_number_of_reads(name):
+def test_the_model_foresees_the_number_of_reads(name, unique):
+    """Where keys repeat a sale stays for a whole cycle in r-meshjoin too: so it takes twice as many."""
     keys, plain = thousands(rows=20_000, sales=30_000, skew=0.0, absent=0.0)
-    master = Scanned(plain.table)
-    join = JOINS[name](master, 200_000)
+    master = Scanned(plain.table, unique=unique)
+    join = make(name, master, 200_000)
     drive(join, keys, cuts=[10_000, 20_000])
-    predict = {"meshjoin": cost.predict, "r-meshjoin": cost.predict_reduced}[name]
-    foreseen = predict(join.to_split, join.relation, Stream(batch=10_000), UnitCosts())
+    question = replace(join.algorithm.question, stream=Stream(batch=10_000))
+    foreseen = join.algorithm.model.predict(question)
     assert foreseen.queries / foreseen.mu * len(keys) == pytest.approx(len(master.scans), rel=0.2)

@@ -4,9 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.joins.base import Options
-from pipeline.joins.cost.units import Stream
-from pipeline.joins.ssij import SemiStreamingIndexJoin
+from pipeline.joins import Options, make
+from pipeline.joins.cost.question import Stream
 from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import thousands
 from tests.kit.fakes import FakeClock
@@ -16,13 +15,13 @@ from tests.kit.fakes import FakeClock
 def join():
     """A join over 4 000 rows in some dozens of blocks, of which a few can be kept."""
     _, master = thousands(rows=4_000, sales=0, skew=0.0)
-    join = SemiStreamingIndexJoin(master, 200_000, Options(stream=Stream(e=1.5)))
-    assert 1 <= join.parts.pages_kept < join.parts.k / 2
+    join = make("ssij", master, 200_000, Options(stream=Stream(e=1.5)))
+    assert 1 <= join.algorithm.split.pages_kept < join.algorithm.split.k / 2
     return join
 
 
 def on_block(join, block: int, count: int) -> pa.Array:
-    return pa.array([2 * (block * join.parts.d + number % join.parts.d) for number in range(count)])
+    return pa.array([2 * (block * join.algorithm.split.d + number % join.algorithm.split.d) for number in range(count)])
 
 
 def serve(join, keys: pa.Array) -> int:
@@ -64,17 +63,17 @@ def test_the_block_with_the_most_waiting_sales_is_read_first(join):
 def test_the_most_wanted_blocks_stay_when_all_others_come_by(join):
     wanted = pa.concat_arrays([on_block(join, 3, 60)] * 10)
     serve(join, wanted)
-    for block in range(join.parts.k):
+    for block in range(join.algorithm.split.k):
         serve(join, on_block(join, block, 1))
     assert serve(join, on_block(join, 3, 20)) == 20
     assert join.statistics.evicted
 
 
 def test_a_block_that_is_no_longer_wanted_makes_room_for_one_that_is(join):
-    for block in range(join.parts.pages_kept):
+    for block in range(join.algorithm.split.pages_kept):
         serve(join, pa.concat_arrays([on_block(join, block, 60)] * 3))
-    newcomer = join.parts.k - 2
-    for _ in range(40 * join.parts.h_S // 400):
+    newcomer = join.algorithm.split.k - 2
+    for _ in range(40 * join.algorithm.split.h_S // 400):
         serve(join, pa.concat_arrays([on_block(join, newcomer, 100)] * 4))
     assert serve(join, on_block(join, newcomer, 20)) == 20
 
@@ -82,9 +81,7 @@ def test_a_block_that_is_no_longer_wanted_makes_room_for_one_that_is(join):
 def test_a_kept_block_expires():
     keys, master = thousands(rows=100, sales=50, skew=1.0, absent=0.0)
     clock = FakeClock()
-    join = SemiStreamingIndexJoin(
-        master, 1 << 20, Options(stream=Stream(e=1.5, batch=50), max_staleness=60, clock=clock)
-    )
+    join = make("ssij", master, 1 << 20, Options(stream=Stream(e=1.5, batch=50), max_staleness=60, clock=clock))
     drive(join, keys)
     clock.advance(59)
     assert serve(join, keys) == 50

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.joins.base import Options
+from pipeline import joins
+from pipeline.joins import Join, Options
 from pipeline.joins.cost import hybridjoin as cost
-from pipeline.joins.cost.units import Stream
-from pipeline.joins.xhybridjoin import ExtendedHybridJoin
+from pipeline.joins.cost.question import Stream
 from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
 from tests.joins.test_hybridjoin import with_full_queue
@@ -29,8 +29,8 @@ def master() -> MemoryMaster:
     return MemoryMaster(master_table(list(range(ROWS)), "integers"))
 
 
-def make(master: MemoryMaster, memory: int = 120_000, **settings) -> ExtendedHybridJoin:
-    return ExtendedHybridJoin(master, memory, Options(**settings))
+def make(master: MemoryMaster, memory: int = 120_000, **options) -> Join:
+    return joins.make("x-hybridjoin", master, memory, Options(**options))
 
 
 def within(first: int, last: int, sales: int, seed: int = 0) -> pa.Array:
@@ -40,12 +40,12 @@ def within(first: int, last: int, sales: int, seed: int = 0) -> pa.Array:
     return pa.array(np.where(random.random(sales) < 10 / 11, hot, random.integers(0, ROWS, sales)))
 
 
-def pages_from(join: ExtendedHybridJoin, page: int) -> tuple[int, int]:
+def pages_from(join: Join, page: int) -> tuple[int, int]:
     """The keys of as many pages as may stay in memory."""
-    return page * join.split.d, (page + join.split.l) * join.split.d
+    return page * join.algorithm.split.d, (page + join.algorithm.split.l) * join.algorithm.split.d
 
 
-def share_of_hits(join: ExtendedHybridJoin, keys: pa.Array) -> float:
+def share_of_hits(join: Join, keys: pa.Array) -> float:
     before = join.statistics.hits
     drive(join, keys)
     return (join.statistics.hits - before) / len(keys)
@@ -55,7 +55,7 @@ def test_the_pages_wanted_most_are_kept_and_serve_without_a_read(master):
     join = make(master)
     first, last = pages_from(join, 3)
     share_of_hits(join, within(first, last, 3_000))
-    assert 0 < join.cached_rows <= join.split.l * join.split.d
+    assert 0 < join.cached_rows <= join.algorithm.split.l * join.algorithm.split.d
     reads = master.reads.by_kind["page"].queries
     keys = within(first, last, 2_000, seed=1)
     assert share_of_hits(join, keys) > 0.85
@@ -81,7 +81,7 @@ def test_pages_wanted_alike_do_not_drive_each_other_out(master):
     drive(join, pa.array(random.integers(0, ROWS, 10_000)))
     evicted = join.statistics.evicted
     drive(join, pa.array(random.integers(0, ROWS, 10_000)))
-    assert join.statistics.evicted - evicted < 2 * join.split.l * join.split.d
+    assert join.statistics.evicted - evicted < 2 * join.algorithm.split.l * join.algorithm.split.d
 
 
 def test_no_row_is_served_older_than_it_may_be(master):
@@ -112,12 +112,12 @@ def test_nothing_is_kept_when_nothing_may_be_stale(master):
 
 
 def test_without_room_for_a_page_it_works_as_hybridjoin(master):
-    least = smallest_memory(Variant("x-hybridjoin", behind_front_stage=False), master)
-    assert least == smallest_memory(Variant("hybridjoin", behind_front_stage=False), master)
+    least = smallest_memory(Variant("x-hybridjoin"), master)
+    assert least == smallest_memory(Variant("hybridjoin"), master)
     join = make(master, least)
     keys = within(0, 50, 200)
     assert answer(drive(join, keys)) == oracle(keys, master.table)
-    assert (join.split.l, join.cached_rows, join.statistics.hits) == (0, 0, 0)
+    assert (join.algorithm.split.l, join.cached_rows, join.statistics.hits) == (0, 0, 0)
 
 
 def test_a_row_that_appears_on_a_page_that_is_kept_is_served(master):
@@ -159,6 +159,6 @@ def test_the_model_knows_hits_and_reads_of_a_warm_join(skew):
         if window == windows:
             reads, hits = plain.reads.by_kind["page"].queries, join.statistics.hits
         with_full_queue(join, keys.slice(window * batch, batch))
-    predicted = cost.load(join.split, join.relation, Stream(e=skew, batch=batch))
+    predicted = cost.load(join.algorithm.split, join.relation, Stream(e=skew, batch=batch))
     assert predicted.hits * windows == pytest.approx(join.statistics.hits - hits, rel=0.15, abs=300)
     assert predicted.reads * windows == pytest.approx(plain.reads.by_kind["page"].queries - reads, rel=0.1)

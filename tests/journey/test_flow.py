@@ -16,8 +16,7 @@ from pipeline.config.settings import load
 from pipeline.enrich import Dimension
 from pipeline.errors import MasterReadFailed, WarehouseRefused
 from pipeline.flow import SaleFlow
-from pipeline.joins.inlj import IndexNestedLoopJoin
-from pipeline.joins.meshjoin import MeshJoin
+from pipeline.joins import make
 from pipeline.master.memory import MemoryMaster
 from pipeline.parse import Parser
 from pipeline.plan import Plan, resolve
@@ -83,7 +82,7 @@ def flow_into(folder: Path, masters: dict[str, MemoryMaster], *assignments: str)
     return SaleFlow(
         parser_of=lambda topic: Parser(plan.topic(topic), settings.kafka.max_message_bytes),
         sale_schema=plan.sale_schema,
-        dimensions=[Dimension(c, IndexNestedLoopJoin(masters[n], 1 << 20)) for n, c in plan.dimensions.items()],
+        dimensions=[Dimension(c, make("inlj", masters[n], 1 << 20)) for n, c in plan.dimensions.items()],
         facts=TableFiles(str(folder / "facts"), plan.facts, {}, "snappy", "attempt"),
         rejects=TableFiles(str(folder / "rejects"), plan.rejects, {}, "snappy", "attempt"),
         limits=settings.worker,
@@ -149,7 +148,7 @@ def test_a_master_row_that_is_there_twice_gives_two_facts(tmp_path: Path, master
     once = masters["product"].table
     twice = MemoryMaster(pa.concat_tables([once, once]), unique=False)
     flow = flow_into(tmp_path, masters)
-    flow.dimensions[0] = Dimension(flow.dimensions[0].contract, MeshJoin(twice, 1 << 20))
+    flow.dimensions[0] = Dimension(flow.dimensions[0].contract, make("meshjoin", twice, 1 << 20))
     flow.run([batch_of(sale(0), sale(1))])
     assert sorted((r["offset"], r["product_key"], r["store_key"]) for r in rows(tmp_path / "facts")) == [
         (0, 100, 300),
@@ -269,7 +268,7 @@ def test_millions_of_matches_leave_in_pieces_and_take_no_more_memory_than_a_wind
     once = masters["product"].table.slice(1, 1)
     repeated = MemoryMaster(pa.concat_tables([once] * times).combine_chunks(), unique=False)
     flow = flow_into(tmp_path, masters, "worker.window_sales=20000")
-    flow.dimensions[0] = Dimension(flow.dimensions[0].contract, MeshJoin(repeated, 2 << 20))
+    flow.dimensions[0] = Dimension(flow.dimensions[0].contract, make("meshjoin", repeated, 2 << 20))
     tracemalloc.start()
     try:
         report = flow.run([batch_of(*(sale(n, product_code="P1") for n in range(sales)))])
@@ -291,7 +290,7 @@ def test_rows_that_are_large_leave_in_smaller_pieces(tmp_path: Path, masters) ->
     once = masters["product"].table.slice(1, 1)
     repeated = MemoryMaster(pa.concat_tables([once] * 40).combine_chunks(), unique=False)
     flow = flow_into(tmp_path, masters, "worker.window_bytes=1 MiB")
-    flow.dimensions[0] = Dimension(flow.dimensions[0].contract, MeshJoin(repeated, 2 << 20))
+    flow.dimensions[0] = Dimension(flow.dimensions[0].contract, make("meshjoin", repeated, 2 << 20))
     wide = [sale(n, product_code="P1") for n in range(3)]
     tables = list(flow.dimensions[0].enrich(_wide_sales(flow, wide, 200_000), flow.limits))
     assert sum(map(len, tables)) == 3 * 40

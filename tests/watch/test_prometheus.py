@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import prometheus as local
 from pipeline.laptop.stack.process import ServerFailed
 from pipeline.watch.publish import Metrics
 from tests.kit import debian
+from tests.kit import prometheus as local
 from tests.kit.prometheus import Prometheus, promtool
 from tests.kit.running import wait_until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BadSetting
-from pipeline.joins.cost.units import Line, UnitCosts
+from pipeline.joins.cost.unit_costs import Line, UnitCosts
 
 if sys.version_info >= (3, 11):
     import tomllib

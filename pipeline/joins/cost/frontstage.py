@@ -2,66 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
-from pipeline.joins.budget import memory_for
-from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, best
+from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.question import Model, Question, Relation, Stream
+from pipeline.joins.cost.search import best
 from pipeline.joins.parts.cache import RowCache
-
-Behind = Callable[[int, Stream], Prediction]  # the model of the join behind, for its memory and the sales that reach it
 
 _SHARES = [share / 32 for share in range(4, 32)]  # with less, the join behind would fill the cache too slowly
 _USUAL_SHARE = 0.25
 
 
-def least_memory(relation: Relation) -> int:
-    """Bytes of a cache of one row."""
-    return RowCache.bytes_for(1, relation.v_R, relation.words)
+@dataclass(frozen=True)
+class Split:
+    """M = M_inner + h_R * (v_R + 8 + index)."""
+
+    behind: int  # bytes of the join behind
+    cache: int  # bytes
+    h_R: int  # rows
 
 
-def predict(
-    memory: int, inner: int, relation: Relation, stream: Stream, costs: UnitCosts, behind: Behind
-) -> Prediction:
-    """Equation 4, with the time to probe the cache: mu = 1 / (c_S + c_F + (1 - p_N(h_R)) / mu_dp).
+@dataclass(frozen=True)
+class FrontStageModel:
+    """The model of a front stage, by the model of the join behind it."""
 
-    The join behind splits `inner` bytes of these; it is offered nothing, so the part for offers is there only once.
-    """
-    h_R = cached_rows(memory - inner, relation)
-    p_N = stream.hits(h_R, relation)
-    fetch = behind(memory_for(inner), passed_on(h_R, relation, stream))
-    # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came back.
-    stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
-    time = costs.c_S + costs.c_F + p_N * costs.c_O + stages
-    slower = (1 - p_N) / fetch.mu / time  # share of the time that the join behind has
-    return Prediction(
-        algorithm=f"front stage + {fetch.algorithm}",
-        memory=memory,
-        split={"cache": memory - inner, **fetch.split},
-        parameters={"h_R": h_R, "p_N": p_N, **fetch.parameters},
-        mu=1 / time,
-        processing_time=(1 - p_N) * fetch.processing_time,
-        queries=fetch.queries * slower,
-        rows=fetch.rows * slower,
-        remark=fetch.remark,
-    )
+    behind: Model[Any]
+
+    def least(self, question: Question[Any]) -> int:
+        """What the join behind needs, and a cache of one row."""
+        return self.behind.least(question) + RowCache.bytes_for(1, question.R.v_R, question.R.words)
+
+    def split(self, question: Question[Any]) -> Split:
+        """Equation 6's optimum by looking: its root as printed leaves out what the join behind loses."""
+        return _split(self, question)
+
+    def predict(self, question: Question[Any]) -> Prediction:
+        """Equation 4, with the time to probe the cache: mu = 1 / (c_S + c_F + (1 - p_N(h_R)) / mu_dp)."""
+        return self.outcome(self.split(question.as_planned), question)
+
+    def outcome(self, parts: Split, question: Question[Any]) -> Prediction:
+        """What comes of a split."""
+        costs, p_N = question.costs, question.stream.hits(parts.h_R, question.R)
+        fetch = self.behind.predict(behind(parts, question))
+        # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came
+        # back.
+        stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
+        time = costs.c_S + costs.c_F + p_N * costs.c_O + stages
+        share = (1 - p_N) / fetch.mu / time  # of the time that the join behind has
+        return Prediction(
+            split={"cache": parts.cache, **fetch.split},
+            parameters={"h_R": parts.h_R, "p_N": p_N, **fetch.parameters},
+            mu=1 / time,
+            # Hits do not wait; the others wait longer than in the join behind alone, which has a share of the time.
+            processing_time=(1 - p_N) * fetch.processing_time / share if share else 0.0,
+            queries=fetch.queries * share,
+            rows=fetch.rows * share,
+            remark=fetch.remark,
+        )
+
+    def with_behind(self, question: Question[Any], bytes_behind: int) -> Split:
+        """The split that leaves so many bytes to the join behind."""
+        cache = question.memory - bytes_behind
+        return Split(bytes_behind, cache, cached_rows(cache, question.R))
 
 
-def cached_rows(memory: float, relation: Relation) -> int:
+def behind(parts: Split, question: Question[Any]) -> Question[Any]:
+    """What is asked of the join behind: it splits its own part, and sees what the cache has not served."""
+
+    def passed_on(stream: Stream) -> Stream:
+        return _passed_on(parts.h_R, question.R, stream)
+
+    planned = None if question.planned is None else passed_on(question.planned)
+    return replace(question, memory=parts.behind, stream=passed_on(question.stream), planned=planned)
+
+
+def cached_rows(memory: float, R: Relation) -> int:
     """h_R: the rows that a cache of so many bytes holds."""
-    return min(relation.R_t, RowCache.capacity_for(memory, relation.v_R, relation.words))
+    return min(R.R_t, RowCache.capacity_for(memory, R.v_R, R.words))
 
 
-def passed_on(h_R: int, relation: Relation, stream: Stream) -> Stream:
-    """What a cache of the most wanted rows leaves of the stream to the join behind."""
-    p_N = stream.hits(h_R, relation)
-    return replace(stream, batch=max(1, round(stream.batch * (1 - p_N))), beyond=stream.beyond + h_R)
+def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
+    """What a cache of the most wanted rows leaves of the stream: fewer sales, and a larger share of them absent."""
+    missed = 1 - stream.hits(h_R, R)
+    absent = min(1.0, stream.absent / missed) if missed else 0.0
+    return replace(stream, batch=max(1, round(stream.batch * missed)), absent=absent, beyond=stream.beyond + h_R)
 
 
-def inner_share(memory: int, least: int, relation: Relation, stream: Stream, costs: UnitCosts, behind: Behind) -> int:
-    """The bytes for the join behind (at least `least`) that give the greatest rate: equation 6's root, by looking."""
-    most = memory - least_memory(relation)
+@lru_cache(maxsize=128)
+def _split(model: FrontStageModel, question: Question[Any]) -> Split:
+    least, memory = model.behind.least(question), question.memory
+    most = memory - RowCache.bytes_for(1, question.R.v_R, question.R.words)
     sizes = {max(least, min(most, int(memory * share))) for share in _SHARES}
     # Where all of R fits into the cache, every split is as good: rows that expire still need a join behind.
     usual = sorted(sizes, key=lambda size: abs(size - memory * _USUAL_SHARE))
-    return best(usual, lambda size: predict(memory, size, relation, stream, costs, behind).mu)
+    splits = [model.with_behind(question, size) for size in usual]
+    return best(splits, lambda parts: model.outcome(parts, question).mu)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Protocol
 
-from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts
+from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.question import Question
 from pipeline.joins.parts.waiting import WaitingSales
 
 PER_TUPLE = "inlj, a tuple at a time"  # its iteration takes less: one key has no duplicates
+
+
+class Batched(Protocol):
+    """Settings of an algorithm that asks for keys by name."""
+
+    @property
+    def batch(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -16,35 +26,37 @@ class Split:
 
     b: int  # keys a query
     h_S: int  # sales in hand
-    least: float  # bytes without which nothing goes
 
 
-def split(memory: int, relation: Relation, batch: int) -> Split:
+def least(question: Question[Batched]) -> int:
+    """One sale and its master row."""
+    return math.ceil(question.R.row_bytes + WaitingSales.bytes_for(1, question.R.words))
+
+
+def split(question: Question[Batched]) -> Split:
     """The keys of a query take at most half of the memory, for longer queries stop gaining; the sales the rest."""
-    v_R = relation.row_bytes
-    b = max(1, min(batch, int(memory / 2 / v_R)))
-    h_S = max(1, WaitingSales.capacity_for(memory - b * v_R, relation.words))
-    return Split(b, h_S, v_R + WaitingSales.bytes_for(1, relation.words))
+    memory, v_R = question.memory, question.R.row_bytes
+    b = max(1, min(question.settings.batch, int(memory / 2 / v_R)))
+    h_S = max(1, WaitingSales.capacity_for(memory - b * v_R, question.R.words))
+    return Split(b, h_S)
 
 
-def predict(memory: int, relation: Relation, stream: Stream, costs: UnitCosts, batch: int) -> Prediction:
+def predict(question: Question[Batched]) -> Prediction:
     """mu = h / c_loop of a window of h sales of n keys: c_loop = c_IO(n) + n c_K + h (c_S + c_A + c_O + c_E)."""
-    parts = split(memory, relation, batch)
+    R, stream, costs, parts = question.R, question.stream, question.costs, split(question)
     h = min(parts.h_S, stream.batch)
     if parts.b == 1:
         costs = costs.of(PER_TUPLE)
         keys, queries = float(h), float(h)
     else:
-        present = stream.over(relation).distinct(h * (1 - stream.absent))
+        present = stream.over(R).distinct(h * (1 - stream.absent))
         keys = min(float(h), present + h * stream.absent)
         queries = max(1.0, keys / parts.b)
     passing = queries * h / 2 * costs.c_W
     c_loop = queries * (costs.lookup.request + costs.loop) + keys * (costs.lookup.item + costs.c_K) + passing
     c_loop += h * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
     return Prediction(
-        algorithm="inlj",
-        memory=memory,
-        split={"sales": WaitingSales.bytes_for(parts.h_S, relation.words), "answer": int(parts.b * relation.row_bytes)},
+        split={"sales": WaitingSales.bytes_for(parts.h_S, R.words), "answer": int(parts.b * R.row_bytes)},
         parameters={"h_S": parts.h_S, "b": parts.b},
         mu=h / c_loop,
         processing_time=c_loop / 2,

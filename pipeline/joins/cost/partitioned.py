@@ -1,226 +1,24 @@
-"""The joins whose sales wait in a slot for their page of R: `partitioned` and `ssij`.
-
-Neither description comes with a cost model (x-hybridjoin-kais2013, section 2, says so of SSIJ). This one is ours.
-"""
+"""The partition-based join: sales wait in slots, and the first level keeps the pages used last."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-
-import numpy as np
-
-from pipeline.joins.budget import most_that_fit
-from pipeline.joins.cost.slot_simulation import play
-from pipeline.joins.cost.units import Prediction, Relation, Stream, UnitCosts, Zipf, best, grid
-from pipeline.joins.parts.pagecache import PageCache
-from pipeline.joins.parts.pages import PageDirectory
-from pipeline.joins.parts.waiting import WaitingSales
-
-PAGE_BYTES = 4 + 8  # of each page: its waiting sales, its worth
-KEY_BYTES = 4 + 4  # of each waiting key: its page, the step it came in
-PENDING_SHARE = 8  # ssij: one sale of so many may be in the pending phase
-_MOST_KEPT = 256  # pages: a step looks at those that serve, one after the other
-_REREAD = 10  # windows in which a page that is kept is read once
-_BY_NAME = "asks by name: the directory of pages short enough to be read does not fit"
-_CACHE_SHARES = (0, 1 / 8, 1 / 4, 1 / 2)
+from pipeline.joins.cost import slots
+from pipeline.joins.cost.inlj import Batched
+from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.question import Question
+from pipeline.joins.cost.slots import Split
 
 
-@dataclass(frozen=True)
-class Split:
-    """M = h_S * v_S + k * v_P + 2 d * v_R + h_R * v_R."""
-
-    d: int  # rows between two borders of the directory
-    k: int  # pages
-    h_S: int  # sales waiting
-    b: int  # rows read at once, and keys a look-up
-    h_R: int  # rows kept of pages that were read
-    directory: int  # bytes
-    cache: int  # bytes
-
-    @property
-    def reads_pages(self) -> bool:
-        """Whether a page can be read whole. With less memory for the directory its keys are asked for by name."""
-        return 2 * self.d <= self.b
-
-    @property
-    def threshold(self) -> int:
-        """Sales in a slot that call for a read: what the fullest has when sales come evenly and h_S of them wait.
-
-        A slot that is read at L sales holds L / 2 in the mean, so that k slots hold h_S when L = 2 h_S / k.
-        """
-        return max(1, round(2 * self.h_S / self.k))
-
-    @property
-    def pages_kept(self) -> int:
-        return min(self.k, self.h_R // self.d)
+def least(question: Question[Batched]) -> int:
+    """One sale, one row and a directory of one page."""
+    return slots.least_bytes(question.R, pending=False)
 
 
-def least(relation: Relation, pending: bool) -> float:
-    """Bytes without which nothing goes."""
-    return _fixed(1, 1, relation) + _sales_bytes(1, relation, pending)
+def split(question: Question[Batched]) -> Split:
+    """Page size, first level and waiting area."""
+    return slots.divide(question, pending=False)
 
 
-@lru_cache(maxsize=64)
-def split(memory: int, relation: Relation, batch: int, costs: UnitCosts, stream: Stream, pending: bool) -> Split:
-    """Page size and cache by the model's own estimate; the waiting sales get the rest.
-
-    `pending`: the sales pass a pending phase (ssij).
-    """
-    zipf = stream.over(relation)
-    whole = []
-    for d in grid(1, max(1, relation.R_t)):
-        k = -(-max(1, relation.R_t) // d)
-        rest = memory - _fixed(k, 2 * d, relation)
-        for share in _CACHE_SHARES:
-            h_S = _capacity(rest * (1 - share), relation, pending)
-            h_R = PageCache.rows_for(rest * share, relation.v_R, relation.words)
-            if h_S >= 1 and (not share or 2 * d <= h_R <= _MOST_KEPT * d):
-                whole.append(Split(d, k, h_S, 2 * d, h_R, _directory(k, relation), int(rest * share)))
-    if whole:
-        return best(whole, lambda parts: -_seconds_a_sale(parts, relation, stream, costs, zipf))
-    return _by_name(memory, relation, batch, pending)
-
-
-def _by_name(memory: int, relation: Relation, batch: int, pending: bool) -> Split:
-    """No whole page fits beside the directory of such short pages: few long ones, whose keys are asked for by name."""
-    spare = max(0, int(memory - least(relation, pending)))
-    k = max(1, min(relation.R_t, int(spare / 8 / _fixed(1, 0, relation))))
-    b = max(1, min(batch, int(spare / 4 / relation.row_bytes)))
-    h_S = max(1, _capacity(memory - _fixed(k, b, relation), relation, pending))
-    d = max(b, -(-relation.R_t // k))
-    return Split(d, k, h_S, b, 0, _directory(k, relation), 0)
-
-
-def _directory(k: int, relation: Relation) -> int:
-    return int(PageDirectory.bytes_for(k, relation.words)) + 1
-
-
-def _fixed(k: int, rows: int, relation: Relation) -> float:
-    return _directory(k, relation) + 1.25 * k * PAGE_BYTES + rows * relation.row_bytes
-
-
-def _sales_bytes(h_S: int, relation: Relation, pending: bool) -> float:
-    # A sale in the pending phase: its position and code, twice when the phase ends.
-    waiting = WaitingSales.bytes_for(h_S, relation.words) + h_S * KEY_BYTES
-    return waiting + (pending_sales(h_S) * 2 * (8 + 8 * relation.words) if pending else 0)
-
-
-def pending_sales(h_S: int) -> int:
-    """The threshold of the pending phase."""
-    return max(1, h_S // PENDING_SHARE)
-
-
-def _capacity(memory: float, relation: Relation, pending: bool) -> int:
-    """The most waiting sales that fit into so many bytes."""
-    return most_that_fit(
-        memory,
-        lambda number: _sales_bytes(number, relation, pending),
-        max(0, WaitingSales.capacity_for(max(0.0, memory), relation.words)),
-    )
-
-
-def _seconds_a_sale(parts: Split, relation: Relation, stream: Stream, costs: UnitCosts, zipf: Zipf) -> float:
-    """A quick estimate, for a stream that is even over the pages but for the few most wanted rows."""
-    kept = parts.pages_kept
-    # A page that is kept is not free: it came in once, and is read again when it has expired.
-    hits = 0.0 if not kept else (zipf.share(kept) + (1 - zipf.share(kept)) * kept / parts.k) * (1 - stream.absent)
-    misses = max(1.0, stream.batch * (1 - hits))
-    h = min(float(parts.h_S), misses)
-    # At the end of a window every slot in use is read; before, the fullest ones, each of about 2 h / k.
-    reads = parts.k * -np.expm1(-h / parts.k) + (misses - h) / max(1.0, 2 * h / parts.k) + kept / _REREAD
-    return float(reads * (costs.loop + costs.page(parts.d) + parts.d * costs.c_H + h * costs.c_W)) / stream.batch
-
-
-def predict_partitioned(
-    memory: int,
-    relation: Relation,
-    stream: Stream,
-    costs: UnitCosts,
-    batch: int = 2_000,
-    planned: Stream | None = None,
-) -> Prediction:
-    """mu = h / c_loop of a window of h sales; the first level keeps the pages used last."""
-    return _predict(
-        "partitioned", split(memory, relation, batch, costs, planned or stream, False), memory, relation, stream, costs
-    )
-
-
-def predict_ssij(
-    memory: int,
-    relation: Relation,
-    stream: Stream,
-    costs: UnitCosts,
-    batch: int = 2_000,
-    planned: Stream | None = None,
-) -> Prediction:
-    """mu = h / c_loop of a window of h sales; the cache keeps the most wanted pages."""
-    return _predict(
-        "ssij", split(memory, relation, batch, costs, planned or stream, True), memory, relation, stream, costs
-    )
-
-
-def _predict(
-    algorithm: str, parts: Split, memory: int, relation: Relation, stream: Stream, costs: UnitCosts
-) -> Prediction:
-    ssij = algorithm == "ssij"
-    zipf = stream.over(relation)
-    window = max(1, stream.batch)
-    played = play(zipf.of_pages(parts.k), parts.h_S, parts.pages_kept, window, by_utility=ssij)
-    # A sale without a master row is never found in a page that is kept.
-    hits = played.hits * (1 - stream.absent) if parts.reads_pages else 0.0
-    misses = window - hits
-    h = max(1.0, min(float(parts.h_S), misses))
-    page_reads = played.reads + parts.pages_kept * window / stream.life  # of those kept, too, when they grew too old
-    keys = misses * (min(1.0, zipf.distinct(h) / h) * (1 - stream.absent) + stream.absent)
-    queries, rows, seconds = _asking(parts, page_reads, keys, stream.absent, costs)
-    passing = queries * played.waiting * (costs.c_W + 1e-9)
-    seconds += queries * costs.loop + passing
-    if ssij:  # the pending phase is filled by offers of its own
-        seconds += misses / pending_sales(parts.h_S) * costs.c_P
-    seconds += window * (costs.c_S + costs.c_F + costs.c_O) + misses * (costs.c_A + costs.c_E)
-    return Prediction(
-        algorithm=algorithm,
-        memory=memory,
-        split={
-            "sales": int(_sales_bytes(parts.h_S, relation, ssij)),
-            "directory": parts.directory + parts.k * PAGE_BYTES,
-            "page": int(parts.b * relation.row_bytes),
-            "cache": parts.cache,
-        },
-        parameters={"h_S": parts.h_S, "d": parts.d, "k": parts.k, "h_R": parts.h_R, "threshold": parts.threshold},
-        mu=window / seconds,
-        processing_time=seconds * h / max(1.0, misses) / 2,
-        queries=queries / seconds,
-        rows=rows / seconds,
-        remark="" if parts.reads_pages else _BY_NAME,
-    )
-
-
-def _asking(parts: Split, reads: float, keys: float, absent: float, costs: UnitCosts) -> tuple[float, float, float]:
-    """Queries, rows and seconds of reading so many pages for so many distinct keys."""
-    if not parts.reads_pages:
-        queries = max(reads, keys / parts.b)
-        return queries, keys * (1 - absent), queries * costs.lookup.request + keys * costs.lookup.item
-    rows = reads * parts.d
-    seconds = reads * (costs.page(parts.d) + parts.d * (costs.c_H + (costs.c_A if parts.h_R else 0.0)))
-    a_page = keys / max(1.0, reads)
-    few = _at_most(few_keys(costs), a_page)
-    seconds += few * keys * costs.lookup.item
-    # Too many to name them all in the page's query: those that stayed unmatched are asked for afterwards.
-    proofs = (1 - few) * reads * -np.expm1(-a_page * absent) * max(1.0, a_page * absent / parts.b)
-    seconds += proofs * costs.lookup.request + (1 - few) * keys * absent * costs.lookup.item
-    return float(reads + proofs), rows, float(seconds)
-
-
-def _at_most(most: int, mean: float) -> float:
-    """How likely a number of that mean is no greater, if it comes from many independent chances (Poisson)."""
-    if mean > 10 * most:
-        return 0.0
-    terms = np.cumprod(np.concatenate([[np.exp(-mean)], mean / np.arange(1, most + 1)]))
-    return float(terms.sum())
-
-
-def few_keys(costs: UnitCosts) -> int:
-    """Keys that may be named in a page's query: more of them cost more than a query of their own."""
-    return max(1, int(costs.lookup.request / costs.lookup.item))
+def predict(question: Question[Batched]) -> Prediction:
+    """The first level keeps the pages used last."""
+    return slots.outcome(split(question.as_planned), question, pending=False)

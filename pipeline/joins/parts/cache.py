@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.joins.budget import most_that_fit
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 

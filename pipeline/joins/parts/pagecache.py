@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.budget import most_that_fit
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 

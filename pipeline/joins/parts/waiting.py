@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.joins.budget import most_that_fit
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 

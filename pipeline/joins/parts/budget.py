@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 OFFER_SHARE = 10  # one part of so many of the memory is for looking at sales that are offered
 LONG_KEYS_SHARE = 64  # and one to know long keys again
-_LONGEST_OFFER = 16_384  # sales; beyond that nothing is gained, and the processor's cache is lost
+LONGEST_OFFER = 16_384  # sales; beyond that nothing is gained, and the processor's cache is lost
 _OVERHEAD = 2_048  # bytes of a join's small parts
 
 
@@ -18,7 +18,7 @@ def to_split(memory: int) -> int:
 
 def longest_offer(memory: int, words: int) -> int:
     """Sales that a join looks at together, if their keys' codes have so many words."""
-    return max(1, min(_LONGEST_OFFER, memory // OFFER_SHARE // (8 * words + 64)))
+    return max(1, min(LONGEST_OFFER, memory // OFFER_SHARE // (8 * words + 64)))
 
 
 def most_that_fit(memory: float, bytes_for: Callable[[int], float], most: int) -> int:

@@ -3,65 +3,74 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.base import USUAL, Join, Options, Positions, Served, matched_rows
-from pipeline.joins.budget import to_split
-from pipeline.joins.cost import partitioned as cost
-from pipeline.joins.cost.units import Prediction, Relation
+from pipeline.joins.algorithm import Algorithm, Positions, Served, Setting, at_least, matched_rows
+from pipeline.joins.cost import slots as cost
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pagecache import PageCache
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.waiting import Places, WaitingSales
-from pipeline.master.port import Master
 
 _NO_PAGE = -1
 _KEYS_AT_ONCE = 1_024  # whose pages are found together: texts take several times their size on the way
 _PATIENCE = 2  # a sale waits at most so many times as many steps as R has pages
 
 
-class PagewiseJoin(Join):
+@dataclass(frozen=True)
+class Settings:
+    batch: int = 2_000  # most keys asked for by name in one query
+
+    def __post_init__(self) -> None:
+        at_least(1, batch=self.batch)
+
+
+class SlotJoin(Algorithm):
     """Slots, pages and proofs; a subclass says when a page is read, and which pages are worth keeping."""
 
+    Settings: ClassVar[type] = Settings
+    least_for: ClassVar[str] = "one sale, one row and a directory of one page"
     keeps_rows: ClassVar[bool] = True
-    has_pending_phase: ClassVar[bool] = False
 
-    def __init__(self, master: Master, memory: int, options: Options = USUAL) -> None:
-        super().__init__(master, memory, options)
-        self.require(cost.least(self.relation, self.has_pending_phase), "one sale, one row and a directory of one page")
-        planned = (options.costs, options.stream, self.has_pending_phase)
-        self.parts = parts = cost.split(self.to_split, self.relation, options.batch, *planned)
-        self._few = cost.few_keys(options.costs)
-        self._waiting = WaitingSales(parts.h_S, self.coder.words)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.split: cost.Split = self.model.split(self.question)
+        parts, words = self.split, self.R.words
+        self._few = cost.few_keys(self.question.costs)
+        self._waiting = WaitingSales(parts.h_S, words)
         self._page = np.full(parts.h_S, _NO_PAGE, np.int32)  # of a waiting key
         self._since = np.zeros(parts.h_S, np.int32)  # the step in which it came
-        self._directory = PageDirectory(master, parts.d, parts.directory)
-        self._cache = PageCache(parts.cache, self.relation.v_R, self.coder.words, options.max_staleness, options.clock)
+        self._directory = PageDirectory(self.master, parts.d, parts.directory)
+        self._cache = PageCache(parts.cache, self.R.v_R, words, setting.max_staleness, setting.clock)
         self._generation = 0
         self._count = np.zeros(0, np.int32)  # of a page: its waiting sales
         self._worth = np.zeros(0, np.float64)  # of a page: the least worth goes first
         self._unproved: Slots = np.empty(0, np.int32)  # keys that were not found on their page
         self._answer_bytes = 0
         self._fed = False  # whether sales came since the last step
+        self._steps = 0
 
-    @classmethod
-    def predict(cls, memory: int, relation: Relation, options: Options) -> Prediction:
-        model = cost.predict_ssij if cls.has_pending_phase else cost.predict_partitioned
-        return model(to_split(memory), relation, options.stream, options.costs, options.batch, options.planned)
+    def iterate(self, drain: bool) -> list[Served]:
+        self._steps += 1
+        fed, self._fed = self._fed, False
+        return self._step(drain or not fed)
 
-    @classmethod
-    def least(cls, relation: Relation, options: Options) -> float:
-        return cost.least(relation, cls.has_pending_phase)
+    @abstractmethod
+    def _step(self, ends: bool) -> list[Served]:
+        """One iteration; `ends`: no sales came since the last one, or no more will come."""
 
-    def _room(self) -> int:
+    @property
+    def room(self) -> int:
         return self._waiting.room
 
-    def _pending(self) -> int:
+    @property
+    def pending(self) -> int:
         return len(self._waiting)
 
     def _wait(self, positions: Positions, codes: Codes) -> None:
@@ -72,13 +81,13 @@ class PagewiseJoin(Join):
         for first in range(0, len(new), _KEYS_AT_ONCE):
             some = new[first : first + _KEYS_AT_ONCE]
             self._page[some] = self._directory.page_of(self.coder.decode(self._waiting.index.codes_of(some)))
-        self._since[new] = self.statistics.steps
+        self._since[new] = self._steps
         np.add.at(self._count, self._page[slots], 1)
         self.statistics.misses += len(positions)
 
     def _number_the_pages(self) -> None:
         """Keep up with the directory, which splits pages and, when nothing waits, may be read again."""
-        if not len(self._waiting) and self._directory.outdated and self.parts.reads_pages:
+        if not len(self._waiting) and self._directory.outdated and self.split.reads_pages:
             self._directory.refresh()
         pages = self._directory.pages
         if self._generation != self._directory.generation:
@@ -95,7 +104,7 @@ class PagewiseJoin(Join):
         if not len(self._waiting):
             return None
         oldest = self._waiting.slot[self._waiting.oldest()][0]
-        if self.statistics.steps - self._since[oldest] > _PATIENCE * len(self._count):
+        if self._steps - self._since[oldest] > _PATIENCE * len(self._count):
             return int(self._page[oldest])
         fullest = int(np.argmax(self._count))
         return fullest if any_page or self._count[fullest] >= threshold else None
@@ -104,15 +113,15 @@ class PagewiseJoin(Join):
         """Serve the sales that wait for a page."""
         slots = np.flatnonzero(self._page == page).astype(np.int32)
         # What waits for a page that is kept was not found on it: only the key itself is left to ask for.
-        if page in self._cache or not self.parts.reads_pages:
+        if page in self._cache or not self.split.reads_pages:
             self._unproved = slots
             return self._prove()
-        asked_at = self.options.clock()
+        asked_at = self.setting.clock()
         codes = self._waiting.index.codes_of(slots)
         also = self.coder.decode(codes) if len(slots) <= self._few else None
         rows = self._directory.read(page, also)
         self._answer_bytes = rows.nbytes
-        row_codes = self.coder.encode(rows["key"].combine_chunks(), remember=False)
+        row_codes = self.codes_of(rows)
         places, numbers = self._waiting.match(row_codes)
         served = []
         if len(places):
@@ -129,11 +138,11 @@ class PagewiseJoin(Join):
 
     def _prove(self) -> list[Served]:
         """Ask for keys by their names: some are on another page than thought, the others are proved absent."""
-        asked, self._unproved = self._unproved[: self.parts.b], self._unproved[self.parts.b :]
+        asked, self._unproved = self._unproved[: self.split.b], self._unproved[self.split.b :]
         rows = self.master.lookup(self.coder.decode(self._waiting.index.codes_of(asked)))
         self._answer_bytes = rows.nbytes
         sales = self._waiting.with_keys(asked)
-        match = self._waiting.rows_of(sales, self.coder.encode(rows["key"].combine_chunks(), remember=False))
+        match = self._waiting.rows_of(sales, self.codes_of(rows))
         absent = self._let_go_absent(sales[match < 0])
         pieces = [Served(self._release(sales[match >= 0]), rows, match[match >= 0]), absent]
         return [piece for piece in pieces if len(piece.sales)]
@@ -190,11 +199,10 @@ class PagewiseJoin(Join):
         }
 
     def check(self) -> None:
-        super().check()
         self._waiting.check()
         self._directory.check()
         self._cache.check()
-        # A key has a page exactly as long as somebody waits for it.
+        # A key has a page exactly as long as a sale waits for it.
         used = self._waiting.index.slots
         assert np.array_equal(np.flatnonzero(self._page != _NO_PAGE), used)
         # Each slot's count is that of its waiting sales.

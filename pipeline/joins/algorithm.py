@@ -1,0 +1,145 @@
+"""What a paper fills in: codes of keys come in, served sales go out. The door before it is in join.py."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipeline.errors import BadSetting
+from pipeline.joins.cost.question import Model, Question, Relation
+from pipeline.joins.counts import JoinStatistics
+from pipeline.joins.parts.keycodes import Codes, KeyCoder
+from pipeline.joins.parts.waiting import Places, WaitingSales
+from pipeline.master.port import Master, MasterStatistics
+
+Positions = npt.NDArray[np.int64]
+Clock = Callable[[], float]
+
+ABSENT = -1  # in `Served.match`: proved not to be in R, or the sale's key was null
+
+
+@dataclass(frozen=True)
+class Served:
+    """Sales that left a join."""
+
+    sales: Positions  # positions as they were offered
+    rows: pa.Table  # master rows: only those that matched, unless the table is kept in memory anyway
+    match: Positions  # for each of `sales` its row in `rows`, or ABSENT
+    absent_keys: Codes | None = None  # of the sales that are ABSENT, in order; None: not told
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where an algorithm works: its master, its memory, and what is known of sales and costs."""
+
+    master: Master
+    size: MasterStatistics
+    coder: KeyCoder
+    question: Question[Any]  # memory, R, sales, unit costs, the algorithm's own settings: as its model is asked
+    max_staleness: float = 300.0  # seconds: no row is served that was read longer ago
+    absent_staleness: float = 10.0  # the same for the knowledge that there is no row
+    clock: Clock = time.monotonic
+    statistics: JoinStatistics = field(default_factory=JoinStatistics)
+
+
+class Algorithm(ABC):
+    """One algorithm over one master table. Nothing of the stream may outlive a micro-batch; master rows may."""
+
+    name: ClassVar[str]
+    model: ClassVar[Model[Any]]  # its file of cost/
+    Settings: ClassVar[type]  # a frozen class: what a user may set, [dimensions.<dimension>.<name>]
+    least_for: ClassVar[str]  # what the least memory is needed for
+    needs_index: ClassVar[bool] = True  # on R's key, and a unique one: False only for those that scan all of R
+    keeps_rows: ClassVar[bool] = False  # from one micro-batch to the next, for up to `max_staleness`
+    asks_by_key: ClassVar[bool] = True  # False: never needs a waiting sale's key again, only its code
+
+    def __init__(self, setting: Setting) -> None:
+        self.master, self.coder, self.statistics = setting.master, setting.coder, setting.statistics
+        self.setting = setting
+        self.question = setting.question
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """How many sales could be admitted now."""
+
+    @abstractmethod
+    def admit(self, positions: Positions, codes: Codes) -> int:
+        """Take sales, at most as many as there was room for, from the front; say how many."""
+
+    @abstractmethod
+    def iterate(self, drain: bool) -> list[Served]:
+        """One iteration of the paper's outer loop. `drain`: no more sales come before all these are served."""
+
+    @property
+    @abstractmethod
+    def pending(self) -> int:
+        """Sales admitted and not yet served."""
+
+    @property
+    def cached_rows(self) -> int:
+        """Master rows kept in memory from one micro-batch to the next."""
+        return 0
+
+    def forget(self, codes: Codes) -> None:
+        """The rows with these keys have changed in the master: none that was read before is served again."""
+        return  # nothing is kept
+
+    @abstractmethod
+    def memory_used(self) -> dict[str, int]:
+        """Bytes in use by part."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Assert every invariant."""
+
+    @property
+    def R(self) -> Relation:
+        return self.question.R
+
+    def absent(self, positions: Positions, codes: Codes | None = None) -> Served:
+        """Sales proved to have no master row; with their keys, so that a front stage can remember it."""
+        match = np.full(len(positions), ABSENT, np.int64)
+        return Served(positions, self.master.schema.empty_table(), match, codes)
+
+    def codes_of(self, rows: pa.Table) -> Codes:
+        """The keys of master rows."""
+        return self.coder.encode(rows["key"].combine_chunks(), remember=False)
+
+    def leave(self, waiting: WaitingSales, sales: Places, rows: pa.Table) -> list[Served]:
+        """These sales go: with their row, or because these rows prove that there is none."""
+        match = waiting.rows_of(sales, self.codes_of(rows))
+        found, missing = match >= 0, sales[match < 0]
+        absent = self.absent(waiting.positions[missing], waiting.codes(missing))
+        matched = Served(waiting.positions[sales[found]], rows, match[found])
+        waiting.release(sales)
+        return [piece for piece in (matched, absent) if len(piece.sales)]
+
+
+def matched_rows(rows: pa.Table, numbers: npt.NDArray[np.int32]) -> tuple[pa.Table, Positions]:
+    """Only the rows that matched, once each, and the old numbers turned into numbers of these."""
+    matched = np.zeros(len(rows), np.bool_)
+    matched[numbers] = True
+    used = np.flatnonzero(matched)
+    if len(used) == len(rows):
+        return rows, numbers.astype(np.int64)
+    return rows.take(pa.array(used)).combine_chunks(), (np.cumsum(matched) - 1)[numbers]
+
+
+def at_least(least: int, **settings: int) -> None:
+    """Refuse settings of an algorithm that are smaller.
+
+    >>> at_least(1, batch=0)
+    Traceback (most recent call last):
+    pipeline.errors.BadSetting: batch = 0 must be at least 1.
+    """
+    for name, value in settings.items():
+        if value < least:
+            raise BadSetting(f"{name} = {value} must be at least {least}.", about=[name])

@@ -1,0 +1,132 @@
+"""The fetching stage of `auto`: what each way to fetch the missing keys costs, and how it divides its memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pipeline.joins.cost.inlj import Batched
+from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.question import Question, Relation
+from pipeline.joins.cost.search import best
+from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.parts.cycle import slot_bytes
+from pipeline.joins.parts.waiting import WaitingSales
+
+_ANSWERS = 0.5  # most of the memory behind the cache that answers may take; the waiting sales have the rest
+_QUESTION_BYTES = 64  # a key in the text of a query
+DIRECTORY_SHARE = 32  # one part of so many of the memory may know R's pages
+_QUEUE_SHARE = 64  # and one be the slots of Q
+_MOST_SLOTS = 64  # segments a cycle: see R-MESHJOIN
+_READS = [1 / 8, 1 / 4, 1 / 2]  # of that memory for the rows of one read of a scan, if it is to have more
+_KEYS_WORTH_A_CONNECTION = 250  # fewer keys are asked for faster in one query than in two
+
+
+@dataclass(frozen=True)
+class Split:
+    """M = h_S * v_S + rows * v_R + slots * v_Q: the sales in hand, and the rows of one answer or read of a scan."""
+
+    h_S: int
+    rows: int  # a read of a scan
+    b: int  # keys a query
+    lanes: int  # connections that are asked at once
+    slots: int  # segments of a cycle
+    answers: int  # bytes for rows
+
+
+def least(question: Question[Batched]) -> int:
+    """One sale and its master row."""
+    R = question.R
+    needed = _per_key(R, 1) + WaitingSales.bytes_for(1, R.words) + slot_bytes(R.words)
+    return math.ceil(needed * DIRECTORY_SHARE / (DIRECTORY_SHARE - 1) + 1)
+
+
+@lru_cache(maxsize=256)
+def split(question: Question[Batched]) -> Split:
+    """All connections, or one with longer queries, for a small memory is worth more to these; and how long a read."""
+    kinds = [(lanes, read) for lanes in sorted({1, question.connections}) for read in (0.0, *_READS)]
+    return best((_divide(question, lanes, read) for lanes, read in kinds), lambda parts: outcome(parts, question).mu)
+
+
+def predict(question: Question[Batched]) -> Prediction:
+    """mu = n / time of n missing sales, fetched in the cheaper of the two ways."""
+    return outcome(split(question.as_planned), question)
+
+
+def _divide(question: Question[Batched], lanes: int, read: float) -> Split:
+    """One answer is in hand; of those on their way only the questions are here, for the rest waits in the sockets.
+
+    `read`: the share for the rows of one read of a scan, if that is more than an answer takes.
+    """
+    R, memory = question.R, question.memory - question.memory // DIRECTORY_SHARE
+    slots = max(1, min(_MOST_SLOTS, memory // _QUEUE_SHARE // slot_bytes(R.words)))
+    for_sales_and_rows = memory - slots * slot_bytes(R.words)
+    b = max(1, min(question.settings.batch, int(_ANSWERS * for_sales_and_rows / _per_key(R, lanes))))
+    answers = max(b * _per_key(R, lanes), read * for_sales_and_rows)
+    h_S = max(1, WaitingSales.capacity_for(for_sales_and_rows - answers, R.words))
+    return Split(h_S, max(1, int(answers / R.row_bytes)), b, lanes, slots, int(answers))
+
+
+def _per_key(R: Relation, lanes: int) -> float:
+    return R.row_bytes + (lanes * _QUESTION_BYTES if lanes > 1 else 0)
+
+
+def queries(keys: float, b: int, lanes: int) -> int:
+    """So many queries for these keys that every connection has its share."""
+    return max(1, -(-int(keys) // b), min(lanes, int(keys) // _KEYS_WORTH_A_CONNECTION))
+
+
+def look_ups(keys: float, b: int, lanes: int, costs: UnitCosts) -> float:
+    """Seconds to ask for so many keys by name, over so many connections."""
+    number = queries(keys, b, lanes)
+    if lanes > 1 and number > 1:
+        return number * costs.overlapped.request + costs.overlapped.item * keys
+    return number * (costs.lookup.request + costs.loop) + (costs.lookup.item + costs.c_K) * keys
+
+
+def scan(rows: float, chunk: int, waiting: float, costs: UnitCosts) -> float:
+    """Seconds to read so many rows of R in one pass and to probe the waiting sales with them."""
+    reads = max(1, -(-int(rows) // max(1, chunk)))
+    return reads * (costs.scan.request + costs.loop + waiting * costs.c_W) + rows * (costs.scan.item + costs.c_H)
+
+
+def page(rows: float, sales: float, costs: UnitCosts) -> float:
+    """Seconds to read one page of so many rows."""
+    return costs.page(rows) + costs.loop + sales * costs.c_W + rows * costs.c_H
+
+
+def outcome(parts: Split, question: Question[object]) -> Prediction:
+    """What comes of a split."""
+    R, stream, costs = question.R, question.stream, question.costs
+    h = min(parts.h_S, stream.batch)
+    keys = min(h, stream.over(R).distinct(h * (1 - stream.absent)) + h * stream.absent)
+    by_name, by_scan = look_ups(keys, parts.b, parts.lanes, costs), _cycles(parts, question)
+    c_loop = min(by_name, by_scan) + h * (costs.c_A + costs.c_O + costs.c_E)
+    rows = keys * (1 - stream.absent)
+    asked: float = queries(keys, parts.b, parts.lanes)
+    if by_scan < by_name:
+        rows = R.R_t * by_scan / scan(R.R_t, parts.rows, h, costs)
+        asked = rows / parts.rows
+    return Prediction(
+        split={"sales": WaitingSales.bytes_for(parts.h_S, R.words), "answers": parts.answers},
+        parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
+        mu=h / c_loop,
+        processing_time=c_loop / 2,
+        queries=asked / c_loop,
+        rows=rows / c_loop,
+        remark=f"takes {'look-ups' if by_name <= by_scan else 'a scan'}: for {h:,} sales that wait look-ups take "
+        f"{by_name:.3f} s, the scan {by_scan:.3f} s",
+    )
+
+
+def _cycles(parts: Split, question: Question[object]) -> float:
+    """Seconds in which the scan serves h sales of a window.
+
+    The window's last sales stay for a whole cycle. All others meet their row after half of one, on the average, and
+    make room for the next.
+    """
+    stream, R = question.stream, question.R
+    h = min(parts.h_S, stream.batch)
+    stay = (1 + stream.absent) / 2
+    return scan(R.R_t, parts.rows, h, question.costs) * (stay + (1 - stay) * h / stream.batch)

@@ -1,0 +1,18 @@
+"""What a cost model answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says about a join."""
+
+    split: dict[str, int]  # bytes by part
+    parameters: dict[str, float] = field(default_factory=dict)  # in the paper's symbols: w, b, h_S, h_R, k, l
+    mu: float = 0.0  # service rate: sales a second of join time
+    processing_time: float = 0.0  # mean seconds from admission until served, over all sales
+    queries: float = 0.0  # of the master, a second of join time
+    rows: float = 0.0  # read from the master, a second of join time
+    remark: str = ""  # what else its user should know

@@ -1,0 +1,80 @@
+"""What every cost model is asked: so much memory, this R, these sales, these costs, the algorithm's own settings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.cost.zipf import Zipf
+from pipeline.joins.parts.budget import LONGEST_OFFER
+
+SettingsOf = TypeVar("SettingsOf", covariant=True)
+Asked = TypeVar("Asked", contravariant=True)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """R, as a model sees it."""
+
+    R_t: int  # rows
+    v_R: float  # bytes of a row in Arrow
+    words: int  # of a key's code, 8 bytes each
+    row_bytes: float  # of a row in a disk buffer, with all that is made of it there
+    unique: bool = True  # a key has one row
+
+
+@dataclass(frozen=True)
+class Stream:
+    """S, as a model sees it."""
+
+    e: float = 1.0  # exponent of the keys' Zipf distribution
+    batch: int = 125_000  # sales of one window: after each, nothing may be pending
+    absent: float = 0.0  # share of sales without a master row
+    beyond: float = 0.0  # so many of the most wanted rows are served before, by a front stage
+    life: float = math.inf  # so many sales come while a cached row is young enough; then it is asked for again
+
+    def over(self, relation: Relation) -> Zipf:
+        """How these sales are distributed over the rows of R."""
+        return Zipf(relation.R_t, self.e, self.beyond, self.life)
+
+    def hits(self, h_R: float, relation: Relation) -> float:
+        """The share of the sales that a cache of the h_R most wanted rows serves: its rows have not grown too old."""
+        return self.over(relation).share(h_R, self.life) * (1 - self.absent)
+
+
+@dataclass(frozen=True)
+class Question(Generic[SettingsOf]):
+    """One question to a model; hashable, so that an answer can be remembered."""
+
+    memory: int  # bytes that the algorithm may split
+    R: Relation
+    stream: Stream  # the sales that come
+    costs: UnitCosts
+    settings: SettingsOf  # of the algorithm
+    offer: int = LONGEST_OFFER  # most sales that come in at once
+    connections: int = 2  # to the master
+    planned: Stream | None = None  # what the memory was split for, if other sales came in the end
+
+    @property
+    def as_planned(self) -> Question[SettingsOf]:
+        """What the memory is split by."""
+        return self if self.planned is None else replace(self, stream=self.planned, planned=None)
+
+
+class Model(Protocol[Asked]):
+    """A file of this folder, or an object that answers like one."""
+
+    def least(self, question: Question[Asked]) -> int:
+        """The bytes without which the algorithm cannot work, whatever memory the question has."""
+        ...
+
+    def split(self, question: Question[Asked]) -> Any:
+        """How the algorithm divides its memory."""
+        ...
+
+    def predict(self, question: Question[Asked]) -> Prediction:
+        """What comes of it."""
+        ...

@@ -1,0 +1,51 @@
+"""X-HYBRIDJOIN (x-hybridjoin-kais2013, sections 4.3 and 6): HYBRIDJOIN's model with a part of R that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Protocol
+
+from pipeline.joins.cost import hybridjoin
+from pipeline.joins.cost.hybridjoin import Paged, Split, fixed_bytes, page_sizes, pages, resident_bytes, sales_in
+from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.question import Question
+from pipeline.joins.cost.search import best, grid
+
+
+class Resident(Paged, Protocol):
+    """Settings of an algorithm with pages that stay."""
+
+    @property
+    def l(self) -> int:  # noqa: E743
+        """Pages that stay; -1: as the model finds best."""
+        ...
+
+
+def least(question: Question[Resident]) -> int:
+    """As HYBRIDJOIN's: where there is no room for a resident page, it does without."""
+    return hybridjoin.least(question)
+
+
+@lru_cache(maxsize=1_024)
+def split(question: Question[Resident]) -> Split:
+    """The d and l of the greatest service rate (equations 4 to 9's optimum, by looking)."""
+    candidates = list(_candidates(question))
+    if not candidates:
+        return hybridjoin.split(question)
+    return best(candidates, lambda parts: hybridjoin.rate(parts, question))
+
+
+def predict(question: Question[Resident]) -> Prediction:
+    """As HYBRIDJOIN's, for what the resident part leaves."""
+    return hybridjoin.outcome(split(question.as_planned), question, with_resident_part=True)
+
+
+def _candidates(question: Question[Resident]) -> Iterator[Split]:
+    R, settings = question.R, question.settings
+    for d in reversed(page_sizes(question)):
+        most = question.memory - fixed_bytes(d, R)
+        for l in grid(1, pages(d, R), 14) if settings.l < 0 else [settings.l]:  # noqa: E741
+            h_S = sales_in(most - resident_bytes(d, l, R), R.words)
+            if h_S:
+                yield Split(d, h_S, l)

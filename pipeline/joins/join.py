@@ -1,0 +1,149 @@
+"""The door of every join, and the contract it keeps; behind it stands an algorithm.
+
+A join is an object over one dimension that outlasts micro-batches. Its user offers sales, steps until nothing is
+pending, and gets every sale back at least once: with its master row, or with the proof that there is none.
+
+    taken = join.offer(positions, keys)        # how many sales were taken; offer the rest again later
+    for served in join.step(): ...             # one iteration of the paper's outer loop
+
+Nothing of the *stream* may outlive a micro-batch: step until `pending` is 0. Master rows may.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.errors import BudgetTooSmall, NotUnique
+from pipeline.joins.algorithm import ABSENT, Positions, Served, Setting
+from pipeline.joins.counts import JoinStatistics
+from pipeline.joins.parts.budget import LONG_KEYS_SHARE, memory_for
+from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, KeyCoder
+from pipeline.joins.recipe import Options, Recipe, relation
+from pipeline.master.port import Master
+
+
+class Join:
+    """One semi-stream join: null keys, the coding of keys, the budget, what is counted. Made by `joins.make`."""
+
+    def __init__(self, recipe: Recipe, master: Master, memory: int, options: Options) -> None:
+        self.label = recipe.name  # as a metric names it
+        self.master = master
+        self.memory = memory  # bytes for everything this join keeps or makes
+        self.statistics = JoinStatistics()
+        size = master.statistics()
+        self.coder = KeyCoder(master.key_type, size.key_bytes)
+        self.relation = relation(size, self.coder.words, master.unique)
+        question = recipe.question(memory, self.relation, options)
+        if recipe.needs_index and not master.unique:
+            raise NotUnique(
+                f"{recipe.name} needs a unique index on the natural key of the master table, which has none. "
+                "Add one, or use meshjoin or r-meshjoin, which need no index and deliver every row of a key."
+            )
+        if question.memory < (least := recipe.model.least(question)):
+            raise BudgetTooSmall(
+                f"{recipe.name}: memory = {memory:,} bytes, but {recipe.least_for(size.rows)} needs "
+                f"{memory_for(least):,}. Raise the dimension's memory to at least {memory_for(least):,} bytes."
+            )
+        self._longest_offer = question.offer
+        self._asks_by_key = recipe.asks_by_key
+        self._most_long_keys = max(1, memory // LONG_KEYS_SHARE // LONG_KEY_BYTES)
+        self._null_keys: list[Positions] = []
+        setting = Setting(
+            master,
+            size,
+            self.coder,
+            question,
+            max_staleness=options.max_staleness,
+            absent_staleness=options.absent_staleness,
+            clock=options.clock,
+            statistics=self.statistics,
+        )
+        self.algorithm = recipe.build(setting)
+
+    def offer(self, positions: Positions, keys: pa.Array) -> int:
+        """Admit as many of these sales, from the front, as the budget allows; say how many.
+
+        `positions` ascend, within a call and from call to call, until nothing is pending.
+        """
+        most = min(self._longest_offer, self.algorithm.room)
+        positions, keys = positions[:most], keys.slice(0, most)
+        if not most:
+            return 0
+        keys = self._with_few_long_ones(keys)
+        positions = positions[: len(keys)]
+        if not keys.null_count:
+            taken = self._admit(positions, keys)
+        else:
+            known = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
+            admitted = self._admit(positions[known], keys.drop_null()) if len(known) else 0
+            taken = len(keys) if admitted == len(known) else int(known[admitted])
+            unknown = np.setdiff1d(np.arange(taken), known, assume_unique=True)
+            # A null key is the unknown member at once: no query, no place in the queue.
+            if len(unknown):
+                self._null_keys.append(positions[unknown])
+                self.statistics.null_keys += len(unknown)
+        self.statistics.offered += taken
+        return taken
+
+    def step(self, drain: bool = False) -> list[Served]:
+        """Run one iteration of the algorithm and return what it served.
+
+        `drain` says that no more sales will come before all pending ones are served. Only a join that otherwise waits
+        for more input (MESHJOIN) needs to know.
+        """
+        self.statistics.steps += 1
+        served = [self.algorithm.absent(positions) for positions in self._null_keys]
+        self._null_keys = []
+        if self.algorithm.pending:
+            served += self.algorithm.iterate(drain)
+            if not self.algorithm.pending:
+                self.coder.forget()
+        for piece in served:
+            matched = int(np.count_nonzero(piece.match != ABSENT))
+            self.statistics.matched += matched
+            self.statistics.unmatched += len(piece.match) - matched
+        return served
+
+    def changed(self, keys: pa.Array) -> None:
+        """The rows with these keys have changed in the master: none that was read before is served from memory again.
+
+        For when nothing is pending.
+        """
+        assert not self.pending
+        self.algorithm.forget(self.coder.encode(keys.drop_null(), remember=False))
+
+    @property
+    def pending(self) -> int:
+        """Sales admitted and not yet served."""
+        return self.algorithm.pending + sum(map(len, self._null_keys))
+
+    @property
+    def cached_rows(self) -> int:
+        """Master rows kept in memory from one batch to the next."""
+        return self.algorithm.cached_rows
+
+    def memory_used(self) -> dict[str, int]:
+        """Bytes in use by part; their sum never exceeds `memory`."""
+        return self.algorithm.memory_used()
+
+    def check(self) -> None:
+        """Assert every invariant. Tests call it after each step."""
+        used = self.memory_used()
+        # The budget holds.
+        assert sum(used.values()) <= self.memory, (used, self.memory)
+        self.algorithm.check()
+
+    def _admit(self, positions: Positions, keys: pa.Array) -> int:
+        return self.algorithm.admit(positions, self.coder.encode(keys, self._asks_by_key))
+
+    def _with_few_long_ones(self, keys: pa.Array) -> pa.Array:
+        """As many keys, from the front, as have no more long ones among them than there is room to remember."""
+        if self.coder.is_integer or not self._asks_by_key or not len(keys):
+            return keys
+        long = np.flatnonzero(np.asarray(pc.fill_null(pc.binary_length(keys), 0)) > self.coder.longest)
+        room = self._most_long_keys - self.coder.long_keys
+        if len(long) <= room:
+            return keys
+        return keys.slice(0, int(long[max(0, room)])) if self.algorithm.pending or room > 0 else keys.slice(0, 1)

@@ -1,0 +1,83 @@
+"""How a join is put together: an algorithm, or one before another, with the model that speaks for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.joins.algorithm import Algorithm, Clock, Setting
+from pipeline.joins.cost.question import Model, Question, Relation, Stream
+from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.parts.budget import longest_offer, to_split
+from pipeline.master.port import MasterStatistics
+
+
+@dataclass(frozen=True)
+class Options:
+    """What shapes a join beside its master and its memory."""
+
+    costs: UnitCosts = field(default_factory=UnitCosts)
+    stream: Stream = field(default_factory=Stream)  # what to expect of the sales
+    planned: Stream | None = None  # what the memory was split for, if other sales came in the end
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of algorithms, by name; else their defaults
+    max_staleness: float = 300.0  # seconds: no row is served that was read longer ago
+    absent_staleness: float = 10.0  # the same for the knowledge that there is no row
+    connections: int = 2  # to the master
+    clock: Clock = time.monotonic
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One name of the registry."""
+
+    name: str
+    build: Callable[[Setting], Algorithm]
+    model: Model[Any]
+    main: type[Algorithm]  # whose settings and unit costs count
+    needed: str  # what the least memory is for
+    needs_index: bool
+    keeps_rows: bool
+    asks_by_key: bool
+    has_front_stage: bool = False
+
+    @classmethod
+    def of(cls, algorithm: type[Algorithm]) -> Recipe:
+        """An algorithm alone."""
+        return cls(
+            algorithm.name,
+            algorithm,
+            algorithm.model,
+            algorithm,
+            algorithm.least_for,
+            algorithm.needs_index,
+            algorithm.keeps_rows,
+            algorithm.asks_by_key,
+        )
+
+    def question(self, memory: int, R: Relation, options: Options) -> Question[Any]:
+        """What the model is asked of this join with so much memory, the door's part taken off."""
+        return Question(
+            memory=to_split(memory),
+            R=R,
+            stream=options.stream,
+            costs=options.costs.of(self.main.name),
+            settings=options.settings.get(self.main.name) or self.main.Settings(),
+            offer=longest_offer(memory, R.words),
+            connections=options.connections,
+            planned=options.planned,
+        )
+
+    def least_for(self, rows: int) -> str:
+        return self.needed.format(rows=rows)
+
+
+def relation(size: MasterStatistics, words: int, unique: bool) -> Relation:
+    """R as the cost models see it.
+
+    A row in a disk buffer takes its own bytes, as many again for a run of wider rows or for the copy of the matching
+    rows that is handed out, its key's code, and what a match makes of it.
+    """
+    v_R = max(8.0, size.row_bytes)
+    return Relation(R_t=size.rows, v_R=v_R, words=words, row_bytes=2 * v_R + 8 * words + 24, unique=unique)
