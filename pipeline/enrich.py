@@ -20,7 +20,7 @@ from pipeline.answers import task as report
 from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionReport, Report
 from pipeline.config.contracts import DimensionContract
-from pipeline.config.settings import Worker
+from pipeline.config.settings import WorkerSettings
 from pipeline.joins.algorithm import ABSENT, Positions, Served
 from pipeline.joins.join import Join
 
@@ -48,7 +48,7 @@ class Dimension:
         self._windows: list[int] = []  # sales in each
         self._queue_wait, self._processing = Histogram(), Histogram()
 
-    def enrich(self, sales: pa.Table, limits: Worker) -> Iterator[pa.Table]:
+    def enrich(self, sales: pa.Table, limits: WorkerSettings) -> Iterator[pa.Table]:
         """The sales with this dimension's columns: `product.surrogate_key`, `product.category`, …
 
         In one piece, in their order; but where the master has keys more than once, there is one row for each match,
@@ -178,7 +178,7 @@ def _by_sale(served: list[Served], sales: int, schema: pa.Schema) -> tuple[Posit
 
 
 def _pieces(
-    sales: pa.Table, order: Positions, rows: pa.Table, match: Positions, limits: Worker
+    sales: pa.Table, order: Positions, rows: pa.Table, match: Positions, limits: WorkerSettings
 ) -> Iterator[tuple[int, int]]:
     """Where to cut the matches: each piece has at most a window's rows and, unless one row is larger, its bytes."""
     size = _row_bytes(sales)[order] + np.append(_row_bytes(rows), 0)[match]  # ABSENT, -1, is the last

@@ -28,7 +28,7 @@ from pipeline import facts, source
 from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import Offsets, Report
 from pipeline.config.contracts import TableContract
-from pipeline.config.settings import Worker
+from pipeline.config.settings import WorkerSettings
 from pipeline.enrich import Dimension
 from pipeline.parse import Parser
 from pipeline.warehouse.files import TableFiles
@@ -44,7 +44,7 @@ class SaleFlow:
     dimensions: list[Dimension]
     facts: TableFiles
     rejects: TableFiles
-    limits: Worker
+    limits: WorkerSettings
     application: str
     batch: int
 

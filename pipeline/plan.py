@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline import facts, joins
 from pipeline.config.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
 from pipeline.config.loader import read_table
-from pipeline.config.settings import Dimension, Settings
+from pipeline.config.settings import DimensionSettings, Settings
 from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
 from pipeline.joins import Options
 from pipeline.joins.cost import costs_file as costs
@@ -118,7 +118,7 @@ def _check(plan: Plan) -> None:
     facts.check(plan.rejects, facts.message_columns() | facts.REJECT | facts.JOB)
 
 
-def _check_algorithm(name: str, settings: Dimension) -> None:
+def _check_algorithm(name: str, settings: DimensionSettings) -> None:
     """Here and not where settings are read: they know nothing of joins."""
     if settings.algorithm not in joins.JOINS:
         raise BadSetting(
@@ -131,7 +131,7 @@ def _check_algorithm(name: str, settings: Dimension) -> None:
     _settings_of_joins(name, settings)
 
 
-def _settings_of_joins(name: str, settings: Dimension) -> dict[str, Any]:
+def _settings_of_joins(name: str, settings: DimensionSettings) -> dict[str, Any]:
     """What the tables [dimensions.<name>.<join>] say. One of a join that is not chosen counts when it is compared."""
     here = f"dimensions.{name}"
     built: dict[str, Any] = {}
@@ -148,7 +148,7 @@ def _settings_of_joins(name: str, settings: Dimension) -> dict[str, Any]:
     return built
 
 
-def _batch_for_the_chosen(here: str, settings: Dimension, built: dict[str, Any]) -> None:
+def _batch_for_the_chosen(here: str, settings: DimensionSettings, built: dict[str, Any]) -> None:
     """`batch` beside `algorithm` is short for the chosen join's own."""
     chosen = joins.recipe(settings.algorithm).main
     known = [field.name for field in fields(chosen.Settings)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.config.settings import Kafka, Settings, Worker
+from pipeline.config.settings import KafkaSettings, Settings, WorkerSettings
 from pipeline.facts import MESSAGE
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def read_stream(spark: SparkSession, settings: Settings) -> DataFrame:
     return stream.load().select(*MESSAGE.names)
 
 
-def _options(kafka: Kafka) -> dict[str, str]:
+def _options(kafka: KafkaSettings) -> dict[str, str]:
     topics = {"subscribePattern": kafka.topic_pattern} if kafka.topic_pattern else {"subscribe": ",".join(kafka.topics)}
     return {
         "kafka.bootstrap.servers": kafka.bootstrap,
@@ -41,7 +41,7 @@ def _options(kafka: Kafka) -> dict[str, str]:
     }
 
 
-def windows(batches: Iterable[pa.RecordBatch], limits: Worker) -> Iterator[pa.Table]:
+def windows(batches: Iterable[pa.RecordBatch], limits: WorkerSettings) -> Iterator[pa.Table]:
     """Messages in windows as large as the settings allow: the larger, the more sales share a look-up."""
     held: list[pa.RecordBatch] = []
     sales = size = 0

@@ -34,7 +34,7 @@ STACK_FILE = Path(".millrace/stack.toml")  # written by `millrace up`: where the
 
 
 @dataclass(frozen=True)
-class Job:
+class JobSettings:
     name: str = "millrace"
     trigger: str = "500 ms"
     max_offsets_per_trigger: int = 250_000
@@ -65,7 +65,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Kafka:
+class KafkaSettings:
     bootstrap: str = "127.0.0.1:9092"
     topics: tuple[str, ...] = ("sales",)
     topic_pattern: str = ""
@@ -139,7 +139,7 @@ class MasterData:
 
 
 @dataclass(frozen=True)
-class Dimension:
+class DimensionSettings:
     contract: str = ""
     algorithm: str = "auto"
     memory: Bytes = Bytes(32 << 20)
@@ -156,12 +156,12 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Contracts:
+class ContractsSettings:
     folder: Place = Place("")
 
 
 @dataclass(frozen=True)
-class Warehouse:
+class WarehouseSettings:
     path: Place = Place(".millrace/warehouse")
     writer: str = "arrow"
     facts: str = "fact_sales"
@@ -177,7 +177,7 @@ class Warehouse:
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerSettings:
     memory: Bytes = Bytes(1 << 30)
     window_sales: int = 125_000
     window_bytes: Bytes = Bytes(64 << 20)
@@ -188,14 +188,14 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Spark:
+class SparkSettings:
     master: str = "local[2,4]"
     driver_memory: Bytes = Bytes(2 << 30)
     conf: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Metrics:
+class MetricsSettings:
     host: str = "127.0.0.1"
     port: int = 9464
 
@@ -205,17 +205,21 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Settings:
-    job: Job = field(default_factory=Job)
-    kafka: Kafka = field(default_factory=Kafka)
+    job: JobSettings = field(default_factory=JobSettings)
+    kafka: KafkaSettings = field(default_factory=KafkaSettings)
     master: MasterData = field(default_factory=MasterData)
-    contracts: Contracts = field(default_factory=Contracts)
-    dimensions: dict[str, Dimension] = field(
-        default_factory=lambda: {"product": Dimension(), "customer": Dimension(), "store": Dimension()}
+    contracts: ContractsSettings = field(default_factory=ContractsSettings)
+    dimensions: dict[str, DimensionSettings] = field(
+        default_factory=lambda: {
+            "product": DimensionSettings(),
+            "customer": DimensionSettings(),
+            "store": DimensionSettings(),
+        }
     )
-    warehouse: Warehouse = field(default_factory=Warehouse)
-    worker: Worker = field(default_factory=Worker)
-    spark: Spark = field(default_factory=Spark)
-    metrics: Metrics = field(default_factory=Metrics)
+    warehouse: WarehouseSettings = field(default_factory=WarehouseSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
     def __post_init__(self) -> None:
         _need(bool(self.dimensions), "dimensions", self.dimensions, "at least one [dimensions.<name>]")

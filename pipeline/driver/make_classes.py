@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.settings import Settings, Spark
+from pipeline.config.settings import Settings, SparkSettings
 from pipeline.driver.classes import SILENT, archive
 from pipeline.driver.session import open_session
 from pipeline.errors import MillraceError
@@ -49,7 +49,9 @@ def make() -> Path:
 
 def _train(into: Path) -> None:
     spark = open_session(
-        Settings(spark=Spark(conf={"spark.driver.extraJavaOptions": f'"-XX:ArchiveClassesAtExit={into}" {SILENT}'}))
+        Settings(
+            spark=SparkSettings(conf={"spark.driver.extraJavaOptions": f'"-XX:ArchiveClassesAtExit={into}" {SILENT}'})
+        )
     )
     java: Any = spark.sparkContext._jvm
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-from pipeline.config.settings import Kafka
+from pipeline.config.settings import KafkaSettings
 from pipeline.driver.brokers import Brokers, Quiet
 from pipeline.driver.origin import Ends
 from pipeline.errors import BadSetting
@@ -21,7 +21,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero: the broker is older 
 
 
 class Topics:
-    def __init__(self, kafka: Kafka) -> None:
+    def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
         self._brokers = Brokers(kafka.bootstrap, kafka.librdkafka, _ANSWER_WITHIN)
         self._admin = self._brokers.admin

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from pipeline.config.settings import Kafka
+from pipeline.config.settings import KafkaSettings
 from pipeline.reconcile.tables import NotReconcilable
 
 _ANSWER_MS = 15_000
@@ -53,7 +53,7 @@ class Message(NamedTuple):
 
 
 class Broker:
-    def __init__(self, kafka: Kafka) -> None:
+    def __init__(self, kafka: KafkaSettings) -> None:
         self._settings = kafka
         try:
             self._consumer = KafkaConsumer(

@@ -24,7 +24,9 @@ MOST_OPEN_FILES = 16  # an open file on an object store buffers about 10 MB
 _SAMPLE = 4096
 
 
-def table_files(warehouse: settings.Warehouse, contract: TableContract, application: str, attempt: str) -> TableFiles:
+def table_files(
+    warehouse: settings.WarehouseSettings, contract: TableContract, application: str, attempt: str
+) -> TableFiles:
     """The files one task attempt writes for a table, where the settings want them."""
     folder = folder_of_files(warehouse, application, contract.name)
     return TableFiles(folder, contract, warehouse.storage_options, warehouse.compression, attempt)

@@ -30,7 +30,7 @@ class SparkCommitter:
 
     writer = "spark"
 
-    def __init__(self, spark: SparkSession, warehouse: settings.Warehouse, application: str) -> None:
+    def __init__(self, spark: SparkSession, warehouse: settings.WarehouseSettings, application: str) -> None:
         self._spark = spark
         self._warehouse = warehouse
         self._application = application

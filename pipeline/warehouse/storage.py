@@ -23,25 +23,25 @@ from pipeline.config import settings
 STAGING = "_staging"
 
 
-def table_uri(warehouse: settings.Warehouse, table: str) -> str:
+def table_uri(warehouse: settings.WarehouseSettings, table: str) -> str:
     """Where a table lies, in a form that deltalake and Spark both take.
 
-    >>> table_uri(settings.Warehouse(path="s3a://lake/shop/"), "fact_sales")
+    >>> table_uri(settings.WarehouseSettings(path="s3a://lake/shop/"), "fact_sales")
     's3a://lake/shop/fact_sales'
-    >>> table_uri(settings.Warehouse(path="file:///var/my%20lake"), "fact_sales")
+    >>> table_uri(settings.WarehouseSettings(path="file:///var/my%20lake"), "fact_sales")
     '/var/my lake/fact_sales'
     """
     return f"{_base(warehouse.path)}/{table}"
 
 
-def staging_uri(warehouse: settings.Warehouse, application: str, table: str) -> str:
+def staging_uri(warehouse: settings.WarehouseSettings, application: str, table: str) -> str:
     """Where the Spark writer finds what the workers wrote: beside the tables, never inside one."""
     readable = re.sub(r"[^A-Za-z0-9_-]", "_", application)
     own = hashlib.sha256(application.encode()).hexdigest()[:8]
     return f"{_base(warehouse.path)}/{STAGING}/{readable}-{own}/{table}"
 
 
-def folder_of_files(warehouse: settings.Warehouse, application: str, table: str) -> str:
+def folder_of_files(warehouse: settings.WarehouseSettings, application: str, table: str) -> str:
     """Where a worker writes a table's files."""
     if warehouse.writer == "spark":
         return staging_uri(warehouse, application, table)

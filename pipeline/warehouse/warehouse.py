@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def make_warehouse(
-    warehouse: settings.Warehouse,
+    warehouse: settings.WarehouseSettings,
     facts: TableContract,
     sides: Sequence[TableContract],
     application: str,
@@ -66,7 +66,7 @@ class TwoStepWarehouse:
 
     def __init__(
         self,
-        warehouse: settings.Warehouse,
+        warehouse: settings.WarehouseSettings,
         facts: TableContract,
         sides: Sequence[TableContract],
         application: str,

@@ -116,7 +116,7 @@ def test_the_probes_ask_what_the_job_answers(operator: str) -> None:
 
     def status(probe: str) -> int:
         wanted = container[f"{probe}Probe"]["httpGet"]
-        assert wanted["port"] == settings.Metrics().port
+        assert wanted["port"] == settings.MetricsSettings().port
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{wanted['path']}", timeout=10) as answer:
                 return int(answer.status)

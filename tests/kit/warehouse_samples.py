@@ -71,12 +71,12 @@ def rows_of(table: TableContract, rows: Sequence[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), table.schema)
 
 
-def warehouse_settings(folder: Path, writer: str = "arrow", **more: Any) -> settings.Warehouse:
-    return settings.Warehouse(path=str(folder), writer=writer, facts="facts", rejects="rejects", **more)
+def warehouse_settings(folder: Path, writer: str = "arrow", **more: Any) -> settings.WarehouseSettings:
+    return settings.WarehouseSettings(path=str(folder), writer=writer, facts="facts", rejects="rejects", **more)
 
 
 def written(
-    where: settings.Warehouse, table: TableContract, *windows: Sequence[dict[str, Any]], attempt: str = "1"
+    where: settings.WarehouseSettings, table: TableContract, *windows: Sequence[dict[str, Any]], attempt: str = "1"
 ) -> list[FileAction]:
     """What a worker does: windows of rows into files."""
     files = table_files(where, table, APPLICATION, attempt)
@@ -85,13 +85,15 @@ def written(
     return files.close()
 
 
-def batch_of(where: settings.Warehouse, batch: int, numbers: Sequence[int], rejects: Sequence[str] = ()) -> Batch:
+def batch_of(
+    where: settings.WarehouseSettings, batch: int, numbers: Sequence[int], rejects: Sequence[str] = ()
+) -> Batch:
     facts = written(where, FACTS, [fact(number) for number in numbers]) if numbers else []
     sides = written(where, REJECTS, [reject(reason) for reason in rejects]) if rejects else []
     return Batch(batch, facts, {"rejects": sides}, {"offsets": {"sales/0": batch}})
 
 
-def create(where: settings.Warehouse, *tables: TableContract, **properties: str) -> None:
+def create(where: settings.WarehouseSettings, *tables: TableContract, **properties: str) -> None:
     """Tables as the contract says, without Spark."""
     for table in tables or (FACTS, REJECTS):
         DeltaTable.create(
@@ -102,7 +104,7 @@ def create(where: settings.Warehouse, *tables: TableContract, **properties: str)
         )
 
 
-def column(where: settings.Warehouse, table: str, name: str) -> list[Any]:
+def column(where: settings.WarehouseSettings, table: str, name: str) -> list[Any]:
     """The sorted values of a column as deltalake reads them."""
     values = DeltaTable(f"{where.path}/{table}").to_pyarrow_table(columns=[name])[name].to_pylist()
     return sorted(values, key=lambda value: (value is not None, value))

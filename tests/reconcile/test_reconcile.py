@@ -394,7 +394,7 @@ def test_messages_are_read_back_however_they_were_compressed(codec: str, stack, 
     for value in values:
         producer.produce(topic, value, timestamp=1_700_000_000_123)
     producer.flush()
-    broker = Broker(settings.Kafka(bootstrap=stack.kafka.bootstrap, topics=(topic,)))
+    broker = Broker(settings.KafkaSettings(bootstrap=stack.kafka.bootstrap, topics=(topic,)))
     found = list(broker.read(Place(topic, 0), 1, len(values) - 2))
     broker.close()
     assert found == [Message(n, 1_700_000_000_123, v) for n, v in enumerate(values[:-1]) if n]

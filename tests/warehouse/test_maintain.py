@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from pipeline.config.settings import Job, Settings, Spark
+from pipeline.config.settings import JobSettings, Settings, SparkSettings
 from pipeline.driver.session import open_session
 from pipeline.errors import BadSetting, WarehouseRefused
 from pipeline.plan import Plan, resolve
@@ -37,14 +37,14 @@ DAY = 24 * 3600
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    session = open_session(Settings(spark=Spark(conf={"spark.sql.shuffle.partitions": "1"})))
+    session = open_session(Settings(spark=SparkSettings(conf={"spark.sql.shuffle.partitions": "1"})))
     yield session
     session.stop()
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    settings = Settings(warehouse=warehouse_settings(tmp_path), job=Job(name=APPLICATION))
+    settings = Settings(warehouse=warehouse_settings(tmp_path), job=JobSettings(name=APPLICATION))
     return replace(resolve(Settings()), settings=settings, facts=FACTS, rejects=REJECTS)
 
 

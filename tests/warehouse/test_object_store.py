@@ -47,8 +47,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 
 def refusal(options: dict[str, str], path: str = "s3a://lake/shop", checkpoint: str | None = None) -> str:
     wanted = Settings(
-        warehouse=settings.Warehouse(path=path, storage_options=options),
-        job=settings.Job(checkpoint=checkpoint or f"{path}-checkpoint"),
+        warehouse=settings.WarehouseSettings(path=path, storage_options=options),
+        job=settings.JobSettings(checkpoint=checkpoint or f"{path}-checkpoint"),
     )
     with pytest.raises(StorageFailed) as refused:
         places.refuse_unusable(wanted)
@@ -68,8 +68,8 @@ def test_a_store_that_can_be_written_is_left_as_it_was(store: ObjectStore) -> No
     before = store.keys("lake")
     places.refuse_unusable(
         Settings(
-            warehouse=settings.Warehouse(path="s3a://lake/shop", storage_options=store.options),
-            job=settings.Job(checkpoint="s3a://lake/checkpoint"),
+            warehouse=settings.WarehouseSettings(path="s3a://lake/shop", storage_options=store.options),
+            job=settings.JobSettings(checkpoint="s3a://lake/checkpoint"),
         )
     )
     assert store.keys("lake") == before
@@ -137,7 +137,9 @@ def test_a_scheme_that_no_store_has_is_named() -> None:
 
 
 def test_two_drivers_that_commit_the_same_batch_to_a_store_leave_it_there_once(store: ObjectStore) -> None:
-    where = settings.Warehouse(path="s3a://lake/twice", facts="facts", rejects="rejects", storage_options=store.options)
+    where = settings.WarehouseSettings(
+        path="s3a://lake/twice", facts="facts", rejects="rejects", storage_options=store.options
+    )
     for table in (FACTS, REJECTS):
         DeltaTable.create(
             f"{where.path}/{table.name}",

@@ -23,7 +23,7 @@ from pipeline.errors import StorageFailed
 from pipeline.warehouse import places
 tables, checkpoint = sys.argv[1:]
 wanted = settings.Settings(
-    warehouse=settings.Warehouse(path=tables), job=settings.Job(checkpoint=checkpoint)
+    warehouse=settings.WarehouseSettings(path=tables), job=settings.JobSettings(checkpoint=checkpoint)
 )
 try:
     places.refuse_unusable(wanted)
@@ -120,7 +120,7 @@ def test_a_file_where_a_folder_is_needed_is_told(tmp_path: Path, below: str) -> 
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(StorageFailed, match=r"a file stands where a folder is needed\. Name a folder"):
-        places.refuse_unusable(Settings(warehouse=settings.Warehouse(path=f"{file}{below}")))
+        places.refuse_unusable(Settings(warehouse=settings.WarehouseSettings(path=f"{file}{below}")))
 
 
 def test_a_disk_that_fills_up_loses_nothing_and_the_same_batch_is_there_once_when_there_is_room(tmp_path) -> None:
@@ -137,7 +137,7 @@ def test_a_disk_that_fills_up_loses_nothing_and_the_same_batch_is_there_once_whe
 def test_a_failure_of_spark_that_names_no_reason_is_asked_of_the_disk_it_names(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    wanted = Settings(job=settings.Job(checkpoint=f"{file}/c"))
+    wanted = Settings(job=settings.JobSettings(checkpoint=f"{file}/c"))
     said = f"An error occurred while calling o87.start.\n: java.io.IOException: mkdir of file:{file}/c failed\n\tat x"
     assert (places.sentence_of(said, wanted) or "").startswith(f"job.checkpoint = {file}/c: a file stands where")
 
@@ -147,8 +147,8 @@ def test_a_failure_of_spark_that_names_no_place_is_asked_of_all_disks(small_disk
     said = "[STREAM_FAILED] Query terminated with exception: java.io.IOException: Read-only file system SQLSTATE: XXKST"
     code = (
         "import sys; from pipeline.config import settings; from pipeline.warehouse import places\n"
-        "wanted = settings.Settings(warehouse=settings.Warehouse(path=sys.argv[1]), "
-        "job=settings.Job(checkpoint=sys.argv[2]))\n"
+        "wanted = settings.Settings(warehouse=settings.WarehouseSettings(path=sys.argv[1]), "
+        "job=settings.JobSettings(checkpoint=sys.argv[2]))\n"
         "print(places.sentence_of(sys.argv[3], wanted))"
     )
     told = small_disk.python(code, str(small_disk.folder / "lake"), str(tmp_path), said)
@@ -167,7 +167,9 @@ def test_a_failure_of_spark_that_names_no_place_is_asked_of_all_disks(small_disk
 @pytest.mark.parametrize("path", ["s3a://lake/shop", "lake"])
 def test_a_failure_of_something_else_is_not_laid_to_the_storage(said: str, path: str, tmp_path: Path) -> None:
     where = path if "://" in path else str(tmp_path / path)
-    wanted = Settings(warehouse=settings.Warehouse(path=where), job=settings.Job(checkpoint=f"{where}/c"))
+    wanted = Settings(
+        warehouse=settings.WarehouseSettings(path=where), job=settings.JobSettings(checkpoint=f"{where}/c")
+    )
     assert places.sentence_of(said, wanted) is None
 
 

@@ -72,7 +72,7 @@ def test_what_spark_conf_says_wins_and_what_the_options_lack_comes_from_the_envi
     monkeypatch.setenv("AWS_REGION", "eu-north-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the environment's")
     options = {"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "hush"}
-    warehouse = settings.Warehouse(path="s3a://lake/x", storage_options=options)
+    warehouse = settings.WarehouseSettings(path="s3a://lake/x", storage_options=options)
     spark: Any = Hadoop("spark.hadoop.fs.s3a.secret.key")
     hadoop.configure(spark, Settings(warehouse=warehouse))
     assert spark.names["fs.s3a.access.key"] == "mine"
@@ -87,7 +87,10 @@ def test_jars_of_the_user_s_own_stay_beside_ours(
     local: bool, name: str, between: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jars, "fetch", lambda of_set: [Path(f"/cache/{of_set}.jar")])
-    wanted = Settings(warehouse=settings.Warehouse(path="s3a://lake/x"), spark=settings.Spark(conf={name: "/mine.jar"}))
+    wanted = Settings(
+        warehouse=settings.WarehouseSettings(path="s3a://lake/x"),
+        spark=settings.SparkSettings(conf={name: "/mine.jar"}),
+    )
     assert session._jars(wanted, local) == {name: between.join(["/cache/spark.jar", "/cache/s3.jar", "/mine.jar"])}
 
 

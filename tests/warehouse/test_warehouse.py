@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.config.contracts import Column, Contracts, TableContract
-from pipeline.config.settings import Settings, Spark
+from pipeline.config.settings import Settings, SparkSettings
 from pipeline.driver.session import open_session
 from pipeline.errors import WarehouseRefused
 from pipeline.warehouse import tables
@@ -50,7 +50,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",  # VACUUM makes 10 000 tasks otherwise
     }
-    session = open_session(Settings(spark=Spark(conf=conf)))
+    session = open_session(Settings(spark=SparkSettings(conf=conf)))
     yield session
     session.stop()
 

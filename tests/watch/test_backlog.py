@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipeline.config.settings import Kafka
+from pipeline.config.settings import KafkaSettings
 from pipeline.driver.topics import Topics
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
@@ -25,5 +25,5 @@ def test_before_the_first_batch_what_waits_depends_on_where_the_job_starts(
     if starting.startswith("{"):
         starting = json.dumps({topic: json.loads(starting)})
     for named in ({"topics": (topic,)}, {"topic_pattern": f"{topic}|nothing-else"}):
-        topics = Topics(Kafka(bootstrap=seeded.bootstrap, starting_offsets=starting, **named))
+        topics = Topics(KafkaSettings(bootstrap=seeded.bootstrap, starting_offsets=starting, **named))
         assert topics.backlog(topics.start()) == {topic: waiting}
