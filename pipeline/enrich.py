@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import keys
-from pipeline.answers import task as report
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import DimensionReport, Report
+from pipeline.answers.task import DimensionAnswer, TaskAnswer, decode, encode, since
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import WorkerSettings
 from pipeline.joins.algorithm import ABSENT, Positions, Served
@@ -110,11 +109,11 @@ class Dimension:
             return 0.0
         return sum(windows) / sum(sales / self._predict(sales) for sales in windows)
 
-    def report(self) -> DimensionReport:
+    def answer(self) -> DimensionAnswer:
         reads = self.join.master.reads.by_kind
-        return DimensionReport(
+        return DimensionAnswer(
             algorithm=self.join.label,
-            counts=report.since(self.join.statistics, self._counts_before),
+            counts=since(self.join.statistics, self._counts_before),
             reads={
                 kind: {n: v - self._reads_before.get(kind, {}).get(n, 0) for n, v in vars(count).items()}
                 for kind, count in reads.items()
@@ -129,15 +128,15 @@ class Dimension:
         )
 
 
-def on_workers(messages: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Report]) -> Report:
+def on_workers(messages: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], TaskAnswer]) -> TaskAnswer:
     """Run `work` over each partition of the messages in Spark's Python workers and merge the answers."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({"answer": pa.array([report.encode(work(batches))], pa.binary())})
+        yield pa.RecordBatch.from_pydict({"answer": pa.array([encode(work(batches))], pa.binary())})
 
-    merged = Report()
+    merged = TaskAnswer()
     for row in messages.mapInArrow(task, "answer binary").collect():
-        merged += report.decode(bytes(row.answer))
+        merged += decode(bytes(row.answer))
     return merged
 
 

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from pipeline import facts, source
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import Offsets, Report
+from pipeline.answers.task import Offsets, TaskAnswer
 from pipeline.config.contracts import TableContract
 from pipeline.config.settings import WorkerSettings
 from pipeline.enrich import Dimension
@@ -48,38 +48,38 @@ class SaleFlow:
     application: str
     batch: int
 
-    def run(self, messages: Iterable[pa.RecordBatch]) -> Report:
-        report = Report(workers=[f"{socket.gethostname()}:{os.getpid()}"], at=time.time())
+    def run(self, messages: Iterable[pa.RecordBatch]) -> TaskAnswer:
+        answer = TaskAnswer(workers=[f"{socket.gethostname()}:{os.getpid()}"], at=time.time())
         for dimension in self.dimensions:
             dimension.begin_batch()
         try:
-            for window in _timed(source.windows(messages, self.limits), report, "read"):
-                self._one_window(window, report)
-            with _phase(report, "write"):
-                report.facts, report.rejects = self.facts.close(), self.rejects.close()
+            for window in _timed(source.windows(messages, self.limits), answer, "read"):
+                self._one_window(window, answer)
+            with _phase(answer, "write"):
+                answer.facts, answer.rejects = self.facts.close(), self.rejects.close()
         except BaseException:
             self.facts.abort()
             self.rejects.abort()
             raise
-        report.dimensions = {d.contract.name: d.report() for d in self.dimensions}
-        report.peak_bytes = _peak_bytes()
-        return report
+        answer.dimensions = {d.contract.name: d.answer() for d in self.dimensions}
+        answer.peak_bytes = _peak_bytes()
+        return answer
 
-    def _one_window(self, messages: pa.Table, report: Report) -> None:
-        _count_messages(messages, report)
+    def _one_window(self, messages: pa.Table, answer: TaskAnswer) -> None:
+        _count_messages(messages, answer)
 
-        with _phase(report, "parse"):
+        with _phase(answer, "parse"):
             sales, rejects = self._parse(messages)
 
-        for enriched in _timed(self._enrich(sales, self.dimensions), report, "enrich"):
-            with _phase(report, "write"):
+        for enriched in _timed(self._enrich(sales, self.dimensions), answer, "enrich"):
+            with _phase(answer, "write"):
                 self.facts.write(self._columns(self.facts.contract, enriched))
-            report.sales += len(enriched)
+            answer.sales += len(enriched)
 
-        with _phase(report, "write"):
+        with _phase(answer, "write"):
             self.rejects.write(self._columns(self.rejects.contract, rejects))
         for reason in rejects["reject.reason"].value_counts().to_pylist():
-            report.rejected[reason["values"]] = report.rejected.get(reason["values"], 0) + reason["counts"]
+            answer.rejected[reason["values"]] = answer.rejected.get(reason["values"], 0) + reason["counts"]
 
     def _parse(self, messages: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Every message is either a sale or a reject, and keeps the offset it came from."""
@@ -107,11 +107,11 @@ class SaleFlow:
 
 def one_batch(
     batch: int,
-    workers: Callable[[], Report],
+    workers: Callable[[], TaskAnswer],
     warehouse: Warehouse,
     rejects_table: str,
     lineage: Lineage,
-    published: Callable[[Report, float, int], None],
+    published: Callable[[TaskAnswer, float, int], None],
 ) -> None:
     """The driver's part of one micro-batch: one commit, however often the batch is tried."""
     last = warehouse.last_batch()
@@ -120,18 +120,18 @@ def one_batch(
         lineage.require_ours(batch, warehouse.note_of(batch))
         warehouse.finish(batch)
         return
-    report = workers()
-    with _phase(report, "commit"):
-        note = lineage.note(report)
-        warehouse.commit(Batch(batch, report.facts, {rejects_table: report.rejects}, note))
+    answer = workers()
+    with _phase(answer, "commit"):
+        note = lineage.note(answer)
+        warehouse.commit(Batch(batch, answer.facts, {rejects_table: answer.rejects}, note))
     lineage.committed()
-    published(report, time.time(), batch)
+    published(answer, time.time(), batch)
 
 
 class Lineage(Protocol):
     """Knows where batches come from: see `pipeline/driver/lineage.py`."""
 
-    def note(self, report: Report) -> Mapping[str, Any]: ...
+    def note(self, answer: TaskAnswer) -> Mapping[str, Any]: ...
 
     def committed(self) -> None: ...
 
@@ -155,7 +155,7 @@ def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
     return left
 
 
-def _count_messages(messages: pa.Table, report: Report) -> None:
+def _count_messages(messages: pa.Table, answer: TaskAnswer) -> None:
     """Count by topic and partition, and note how old each message was when the task began."""
     keys = ["message.topic", "message.partition"]
     sent_at = messages["message.timestamp"].cast(pa.int64())
@@ -166,14 +166,14 @@ def _count_messages(messages: pa.Table, report: Report) -> None:
         topic, count = row["message.topic"], row["message.offset_count"]
         offsets = Offsets(row["message.offset_min"], row["message.offset_max"], count, row["sent_last"])
         place = f"{topic}/{row['message.partition']}"
-        report += Report(topics={topic: count}, offsets={place: offsets}, at=report.at)
-    report += Report(age=Histogram.of(report.at - np.asarray(sent_at) / 1e6), at=report.at)
+        answer += TaskAnswer(topics={topic: count}, offsets={place: offsets}, at=answer.at)
+    answer += TaskAnswer(age=Histogram.of(answer.at - np.asarray(sent_at) / 1e6), at=answer.at)
 
 
-def _timed(windows: Iterator[pa.Table], report: Report, name: str) -> Iterator[pa.Table]:
+def _timed(windows: Iterator[pa.Table], answer: TaskAnswer, name: str) -> Iterator[pa.Table]:
     """The same windows; the time spent waiting for each counts as a phase."""
     while True:
-        with _phase(report, name):
+        with _phase(answer, name):
             window = next(windows, None)
         if window is None:
             return
@@ -181,10 +181,10 @@ def _timed(windows: Iterator[pa.Table], report: Report, name: str) -> Iterator[p
 
 
 @contextmanager
-def _phase(report: Report, name: str) -> Iterator[None]:
+def _phase(answer: TaskAnswer, name: str) -> Iterator[None]:
     began = time.perf_counter()
     yield
-    report.phases[name] = report.phases.get(name, 0.0) + time.perf_counter() - began
+    answer.phases[name] = answer.phases.get(name, 0.0) + time.perf_counter() - began
 
 
 def _peak_bytes() -> int:

@@ -11,7 +11,7 @@ import pytest
 from pipeline.config.settings import load
 from pipeline.generate.keys import Sizes
 from pipeline.generate.seed import seed
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.laptop.stack.stack import Stack, StackInfo
 from pipeline.plan import resolve
 from pipeline.reconcile import reconcile
@@ -58,10 +58,10 @@ def seeded(stack: Stack, seeded_sizes: Sizes) -> StackInfo:
 
 
 @pytest.fixture
-def reconciled() -> Callable[[Job, Report | None], None]:
+def reconciled() -> Callable[[Job, Sent | None], None]:
     """Proves from outside, by Kafka and SQL, that a job's tables hold what was sent."""
 
-    def prove(job: Job, sent: Report | None) -> None:
+    def prove(job: Job, sent: Sent | None) -> None:
         verdict = reconcile(resolve(load(None, job.assignments, {})), sent)
         assert verdict.ok, str(verdict)
 

@@ -15,7 +15,7 @@ from pipeline.joins.counts import JoinStatistics
 from pipeline.warehouse.port import FileAction
 
 
-class DimensionReport(msgspec.Struct):
+class DimensionAnswer(msgspec.Struct):
     """What one dimension's join did for this batch."""
 
     algorithm: str
@@ -34,7 +34,7 @@ class DimensionReport(msgspec.Struct):
         """Sales served, whatever came of them; a sale with many master rows counts with each."""
         return self.counts.get("matched", 0) + self.counts.get("unmatched", 0)
 
-    def __iadd__(self, other: DimensionReport) -> DimensionReport:
+    def __iadd__(self, other: DimensionAnswer) -> DimensionAnswer:
         self.predicted_rate = _together(self, other)
         self.counts = _add(self.counts, other.counts)
         self.reads = {
@@ -63,7 +63,7 @@ class Offsets(msgspec.Struct):
         return Offsets(first, later.last, messages, later.last_sent)
 
 
-class Report(msgspec.Struct):
+class TaskAnswer(msgspec.Struct):
     """What a task, or after merging a whole batch, has done."""
 
     facts: list[FileAction] = []
@@ -72,14 +72,14 @@ class Report(msgspec.Struct):
     rejected: dict[str, int] = {}  # by reason
     topics: dict[str, int] = {}  # messages by topic
     offsets: dict[str, Offsets] = {}  # by "topic/partition"
-    dimensions: dict[str, DimensionReport] = {}
+    dimensions: dict[str, DimensionAnswer] = {}
     age: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until `at`
     at: float = 0.0  # Unix time at which ages were taken: when the task began
     phases: dict[str, float] = {}  # seconds of work by phase: read, parse, enrich, write
     peak_bytes: int = 0  # the worker's largest resident set so far
     workers: list[str] = []  # host and process of each worker that took part
 
-    def __iadd__(self, other: Report) -> Report:
+    def __iadd__(self, other: TaskAnswer) -> TaskAnswer:
         self.facts += other.facts
         self.rejects += other.rejects
         self.sales += other.sales
@@ -103,11 +103,11 @@ class Report(msgspec.Struct):
         return self
 
 
-def encode(report: Report) -> bytes:
-    return _encoder.encode(report)
+def encode(answer: TaskAnswer) -> bytes:
+    return _encoder.encode(answer)
 
 
-def decode(answer: bytes) -> Report:
+def decode(answer: bytes) -> TaskAnswer:
     return _decoder.decode(answer)
 
 
@@ -116,8 +116,8 @@ def since(now: JoinStatistics, before: dict[str, float]) -> dict[str, float]:
     return {name: value - before.get(name, 0) for name, value in vars(now).items()}
 
 
-def _together(one: DimensionReport, other: DimensionReport) -> float:
-    """The predicted rate of two reports as one: their sales by their seconds, as predicted."""
+def _together(one: DimensionAnswer, other: DimensionAnswer) -> float:
+    """The predicted rate of two answers as one: their sales by their seconds, as predicted."""
     sales = one.served + other.served
     if not (one.predicted_rate and other.predicted_rate and sales):
         return max(one.predicted_rate, other.predicted_rate)
@@ -133,14 +133,14 @@ def _to_builtin(value: Any) -> Any:
         return value.sparse()
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be part of a report")
+    raise TypeError(f"{type(value).__name__} cannot be part of an answer")
 
 
 def _from_builtin(kind: type, value: Any) -> Any:
     if kind is Histogram:
         return Histogram.from_sparse(**value)
-    raise TypeError(f"{kind.__name__} cannot be part of a report")
+    raise TypeError(f"{kind.__name__} cannot be part of an answer")
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_to_builtin)
-_decoder = msgspec.json.Decoder(Report, dec_hook=_from_builtin)
+_decoder = msgspec.json.Decoder(TaskAnswer, dec_hook=_from_builtin)

@@ -154,10 +154,10 @@ def reconcile_(
     set_: Set = None,
 ) -> None:
     """Prove that Kafka, the database and the warehouse agree. Exit code 1 if they do not."""
-    from pipeline.generate.sent import Report
+    from pipeline.generate.sent import Sent
     from pipeline.plan import resolve
     from pipeline.reconcile import reconcile
 
-    verdict = reconcile(resolve(chosen(config, set_)), Report.read(sent) if sent else None)
+    verdict = reconcile(resolve(chosen(config, set_)), Sent.read(sent) if sent else None)
     print(verdict)
     sys.exit(0 if verdict.ok else 1)

@@ -12,7 +12,7 @@ from pipeline.commands import Config, Set, chosen
 from pipeline.errors import BadSetting
 
 if TYPE_CHECKING:
-    from pipeline.generate.sent import Report
+    from pipeline.generate.sent import Sent
 
 commands = typer.Typer()
 
@@ -189,12 +189,12 @@ def generate(
         )
     except SendFailed as error:
         # What did arrive is still told, so that it can be reconciled.
-        _tell(error.report, report)
+        _tell(error.sent, report)
         raise
     _tell(sent, report)
 
 
-def _tell(sent: Report | None, file: Path | None) -> None:
+def _tell(sent: Sent | None, file: Path | None) -> None:
     if sent is not None:
         if file:
             sent.write(file)

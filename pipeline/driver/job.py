@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from py4j.protocol import Py4JJavaError
 
 from pipeline import flow, source
-from pipeline.answers.task import Report
+from pipeline.answers.task import TaskAnswer
 from pipeline.config.settings import Settings
 from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.checkpoint import Checkpoint
@@ -228,7 +228,7 @@ class Stream:
                 self._metrics.batch_failed(ended.kind(error))
                 raise
 
-    def _on_workers(self, messages: DataFrame, batch: int) -> Report:
+    def _on_workers(self, messages: DataFrame, batch: int) -> TaskAnswer:
         try:
             return on_workers(messages, work_of(self._plan, batch))
         except Exception as error:

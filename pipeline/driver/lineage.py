@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from pipeline.answers.task import Report
+from pipeline.answers.task import TaskAnswer
 from pipeline.driver import topic_checks
 from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.origin import Origin, of_note
@@ -34,10 +34,10 @@ class Lineage:
         self._under_way = origin
         self._looked = time.monotonic()  # at the newest messages: the start has just done so
 
-    def note(self, report: Report) -> dict[str, Any]:
+    def note(self, answer: TaskAnswer) -> dict[str, Any]:
         """The note of the batch in hand. Its messages are read: if a topic is still the same now, it was then."""
         ids = self._ids()
-        self._under_way = self.origin.after(report.offsets, ids, self._checkpoint_id())
+        self._under_way = self.origin.after(answer.offsets, ids, self._checkpoint_id())
         return self._under_way.as_note()
 
     def committed(self) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 import pyarrow as pa
 
 from pipeline import joins
-from pipeline.answers.task import Report
+from pipeline.answers.task import TaskAnswer
 from pipeline.config.contracts import DimensionContract, TableContract
 from pipeline.driver import ended
 from pipeline.enrich import Dimension, Predict
@@ -30,10 +30,10 @@ _STEP = 1.2  # from one size of windows to the next
 _dimensions: dict[str, Dimension] = {}  # soft state, by everything that shaped it
 
 
-def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Report]:
+def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], TaskAnswer]:
     """The work of one task: what is sent to the workers is the plan, never an open connection or a warm cache."""
 
-    def work(messages: Iterator[pa.RecordBatch]) -> Report:
+    def work(messages: Iterator[pa.RecordBatch]) -> TaskAnswer:
         try:
             with ended.marked():
                 return _flow(plan, batch).run(messages)

@@ -1,4 +1,4 @@
-"""One run of the generator: steps of time -> draws -> messages -> Kafka -> the report."""
+"""One run of the generator: steps of time -> draws -> messages -> Kafka -> what was sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.generate.draws import Drawer, Draws
 from pipeline.generate.progress import bar
 from pipeline.generate.sales import Messages, SaleWriter
 from pipeline.generate.send import Sender, SendFailed
-from pipeline.generate.sent import Report, TopicReport
+from pipeline.generate.sent import Sent, SentToTopic
 from pipeline.generate.workload import Workload
 
 _SECOND = 1_000_000
@@ -41,13 +41,13 @@ def generate(
     client: Mapping[str, str] | None = None,
     progress: bool = True,
     stop: threading.Event | None = None,
-) -> Report:
+) -> Sent:
     """Send sales until `messages` are sent, `seconds` have passed, or it is stopped; say what was sent.
 
     `rate` is messages a second (None: as fast as possible), the mean of the bursts where `bursty`. `sold_from` starts a
     simulated clock there and does not wait: then every byte is reproducible. Missing topics are created with
     `partitions`. SIGINT, SIGTERM or setting `stop` ends the run cleanly. When a message was not acknowledged,
-    `SendFailed` is raised and carries the report.
+    `SendFailed` is raised and carries what was sent.
     """
     workload = workload or Workload()
     limits = _Limits(messages, seconds)
@@ -59,7 +59,7 @@ def generate(
     with _stopped_by_signals(stop), bar("sales", messages, progress) as advance:
         run.begin(clock.now())
         for at, planned in steps:
-            due = limits.cut(at, planned, run.report.messages, clock.now() - run.start)
+            due = limits.cut(at, planned, run.sent.messages, clock.now() - run.start)
             if due is None or stop.is_set() or run.sender.failed:
                 break
             clock.wait_until(run.start + round(at * _SECOND), stop)
@@ -89,11 +89,11 @@ class _Limits:
 
 
 class _Run:
-    """Draws, builds and sends; the report grows by what was handed to the producer."""
+    """Draws, builds and sends; `sent` grows by what was handed to the producer."""
 
     def __init__(self, workload: Workload, sender: Sender) -> None:
         self.sender = sender
-        self.report = Report(asdict(workload), topics={topic: TopicReport() for topic in workload.topics})
+        self.sent = Sent(asdict(workload), topics={topic: SentToTopic() for topic in workload.topics})
         self._workload = workload
         self._blocks = iter(Drawer(workload))
         self._drawn = next(self._blocks)
@@ -104,7 +104,7 @@ class _Run:
     def begin(self, start: int) -> None:
         self.start = self._last = start
         self._began = time.monotonic()
-        self.report.started_at = _utc_now()
+        self.sent.started_at = _utc_now()
 
     def send(self, due: int, now: Callable[[], int]) -> None:
         """Send this many messages, sold since the last step."""
@@ -128,27 +128,27 @@ class _Run:
             (mine,) = np.nonzero(draws.topic == place)
             if len(mine):
                 self.sender.send(topic, messages if len(mine) == len(draws) else messages.take(mine.tolist()))
-                self.report.topics[topic].add(draws.take(mine))
-        self.report.messages += len(draws)
+                self.sent.topics[topic].add(draws.take(mine))
+        self.sent.messages += len(draws)
 
-    def end(self, interrupted: bool) -> Report:
-        report, sender = self.report, self.sender
-        report.ended_at = _utc_now()
-        report.seconds = round(time.monotonic() - self._began, 3)
-        report.messages_per_second = round(report.messages / max(report.seconds, 0.001), 1)
-        report.next_sale = self._workload.first_sale + report.messages
-        report.interrupted = interrupted
-        report.failed = dict(sender.failed)
-        report.complete = not sender.failed and sender.messages_acknowledged == report.messages
+    def end(self, interrupted: bool) -> Sent:
+        sent, sender = self.sent, self.sender
+        sent.ended_at = _utc_now()
+        sent.seconds = round(time.monotonic() - self._began, 3)
+        sent.messages_per_second = round(sent.messages / max(sent.seconds, 0.001), 1)
+        sent.next_sale = self._workload.first_sale + sent.messages
+        sent.interrupted = interrupted
+        sent.failed = dict(sender.failed)
+        sent.complete = not sender.failed and sender.messages_acknowledged == sent.messages
         for topic, partitions in sender.acknowledged.items():
-            report.topics[topic].partitions = dict(sorted(partitions.items()))
-        if not report.complete:
+            sent.topics[topic].partitions = dict(sorted(partitions.items()))
+        if not sent.complete:
             raise SendFailed(
-                f"{report.messages - sender.messages_acknowledged:,} of {report.messages:,} messages were not "
-                f"acknowledged: {report.failed}. See that the broker runs and takes messages of their size.",
-                report,
+                f"{sent.messages - sender.messages_acknowledged:,} of {sent.messages:,} messages were not "
+                f"acknowledged: {sent.failed}. See that the broker runs and takes messages of their size.",
+                sent,
             )
-        return report
+        return sent
 
 
 def _utc_now() -> str:

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from pipeline.driver.brokers import Brokers, NoBroker, Quiet
 from pipeline.errors import MillraceError
 from pipeline.generate.sales import Messages
-from pipeline.generate.sent import PartitionReport, Report
+from pipeline.generate.sent import Sent, SentToPartition
 
 _ANSWER_WITHIN = 10.0  # seconds
 _WAITING = 100_000  # messages handed over and not yet acknowledged; more would only use memory
@@ -22,11 +22,11 @@ _RUN = 500  # messages without a key that go to one partition before the next pa
 
 
 class SendFailed(MillraceError):
-    """The broker did not take what it was sent. `report` says what it took, where the run got that far."""
+    """The broker did not take what it was sent. `sent` says what it took, where the run got that far."""
 
-    def __init__(self, sentence: str, report: Report | None = None) -> None:
+    def __init__(self, sentence: str, sent: Sent | None = None) -> None:
         super().__init__(sentence)
-        self.report = report
+        self.sent = sent
 
 
 class Sender:
@@ -52,7 +52,7 @@ class Sender:
         self._partitions: dict[str, int] = {}
         self._turn: Counter[str] = Counter()
         self._on_delivery: dict[str, Callable[[Any, Any], None]] = {}
-        self.acknowledged: dict[str, dict[int, PartitionReport]] = {}
+        self.acknowledged: dict[str, dict[int, SentToPartition]] = {}
         self.failed: Counter[str] = Counter()
 
     def prepare(self, topics: Collection[str], partitions: int) -> None:
@@ -124,7 +124,7 @@ class Sender:
     def messages_acknowledged(self) -> int:
         return sum(seen.messages for topic in self.acknowledged.values() for seen in topic.values())
 
-    def _counting(self, partitions: dict[int, PartitionReport]) -> Callable[[Any, Any], None]:
+    def _counting(self, partitions: dict[int, SentToPartition]) -> Callable[[Any, Any], None]:
         failed = self.failed
 
         def delivered(error: Any, message: Any) -> None:
@@ -134,7 +134,7 @@ class Sender:
             offset = message.offset()
             seen = partitions.get(message.partition())
             if seen is None:
-                partitions[message.partition()] = PartitionReport(1, offset, offset)
+                partitions[message.partition()] = SentToPartition(1, offset, offset)
                 return
             seen.messages += 1
             seen.last_offset = offset  # an idempotent producer's messages are acknowledged in their order

@@ -17,7 +17,7 @@ from pipeline.generate.keys import DIMENSIONS, Rows
 
 
 @dataclass
-class PartitionReport:
+class SentToPartition:
     """What the broker acknowledged in one partition."""
 
     messages: int
@@ -26,7 +26,7 @@ class PartitionReport:
 
 
 @dataclass
-class TopicReport:
+class SentToTopic:
     """Counts of messages of one topic. `valid` become facts, `malformed` become rejects; together they are all."""
 
     messages: int = 0
@@ -35,7 +35,7 @@ class TopicReport:
     unknown: dict[str, int] = field(default_factory=dict)  # valid, by the dimension whose key is not in the master
     null: dict[str, int] = field(default_factory=dict)  # valid, by the dimension whose key is null
     duplicates: int = 0  # valid, and counted in `unknown` or `null` too where they repeat such a sale
-    partitions: dict[int, PartitionReport] = field(default_factory=dict)
+    partitions: dict[int, SentToPartition] = field(default_factory=dict)
 
     def add(self, draws: Draws) -> None:
         spoilt = draws.malformed != NONE
@@ -48,7 +48,7 @@ class TopicReport:
 
 
 @dataclass
-class Report:
+class Sent:
     """A whole run. When it says `complete`, every message counted here was acknowledged by the broker, once."""
 
     workload: dict[str, Any]
@@ -61,7 +61,7 @@ class Report:
     interrupted: bool = False
     complete: bool = False
     failed: dict[str, int] = field(default_factory=dict)  # messages not acknowledged, by reason
-    topics: dict[str, TopicReport] = field(default_factory=dict)
+    topics: dict[str, SentToTopic] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)
@@ -71,7 +71,7 @@ class Report:
         Path(path).write_text(self.to_json() + "\n", "utf-8")
 
     @classmethod
-    def read(cls, path: Path | str) -> Report:
+    def read(cls, path: Path | str) -> Sent:
         try:
             document = json.loads(Path(path).read_text("utf-8"))
             topics = {name: _topic(counts) for name, counts in document.pop("topics").items()}
@@ -83,9 +83,9 @@ class Report:
             ) from error
 
 
-def _topic(document: dict[str, Any]) -> TopicReport:
-    partitions = {int(number): PartitionReport(**seen) for number, seen in document.pop("partitions").items()}
-    return TopicReport(**document, partitions=partitions)
+def _topic(document: dict[str, Any]) -> SentToTopic:
+    partitions = {int(number): SentToPartition(**seen) for number, seen in document.pop("partitions").items()}
+    return SentToTopic(**document, partitions=partitions)
 
 
 def _added(counts: dict[str, int], places: Rows, names: tuple[str, ...]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from pipeline.errors import MillraceError
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.seed import seed
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.java import jars
 from pipeline.laptop.demo_job import JobProcess
@@ -119,7 +119,7 @@ def _run(folder: Path, seconds: float, rate: float, sizes: Sizes, steps: Steps, 
     return verdict.ok
 
 
-def _sales_flow(job: JobProcess, info: StackInfo, sizes: Sizes, seconds: float, rate: float, steps: Steps) -> Report:
+def _sales_flow(job: JobProcess, info: StackInfo, sizes: Sizes, seconds: float, rate: float, steps: Steps) -> Sent:
     """Send sales for a while with the panel beside it, then wait until the last one is committed."""
     workload = Workload({TOPIC: 1.0}, sizes, malformed=0.02, unknown=0.03, null_keys=0.01, duplicates=0.01)
     stop = threading.Event()
@@ -148,7 +148,7 @@ def _sales_flow(job: JobProcess, info: StackInfo, sizes: Sizes, seconds: float, 
 class _CaughtUp:
     """Whether every message that was sent is committed. Notices a job that has ended, or no longer gets on."""
 
-    def __init__(self, job: JobProcess, sending: Future[Report]) -> None:
+    def __init__(self, job: JobProcess, sending: Future[Sent]) -> None:
         self._job = job
         self._sending = sending
         self._committed = -1.0

@@ -22,7 +22,7 @@ import pymysql
 from deltalake.exceptions import DeltaError
 from kafka.errors import KafkaError
 
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.plan import Plan
 from pipeline.reconcile import masters, messages, offsets, totals
 from pipeline.reconcile.broker import Broker
@@ -32,7 +32,7 @@ from pipeline.reconcile.verdict import Check, Verdict
 __all__ = ["Check", "NotReconcilable", "Verdict", "reconcile"]
 
 
-def reconcile(plan: Plan, sent: Report | None = None, seed: int = 0) -> Verdict:
+def reconcile(plan: Plan, sent: Sent | None = None, seed: int = 0) -> Verdict:
     """Check everything that can be checked from outside; `sent` is the generator's report, if it made the messages.
 
     The job must have caught up: a message that has not been committed yet counts as lost. `seed` chooses the sample.
@@ -43,7 +43,7 @@ def reconcile(plan: Plan, sent: Report | None = None, seed: int = 0) -> Verdict:
     return Verdict(tuple(checks), time.monotonic() - began)
 
 
-def _checks(plan: Plan, sent: Report | None, seed: int) -> list[Check]:
+def _checks(plan: Plan, sent: Sent | None, seed: int) -> list[Check]:
     settings = plan.settings
     facts, rejects = WarehouseTable(settings, plan.facts), WarehouseTable(settings, plan.rejects)
     keys = [key for contract in plan.dimensions.values() for key in masters.keys_as_sent(contract)]

@@ -9,7 +9,7 @@ import numpy as np
 from pandas.util import hash_array
 
 from pipeline.generate.keys import DIMENSIONS
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.reconcile.masters import DimensionFound
 from pipeline.reconcile.offsets import Found
 from pipeline.reconcile.tables import WarehouseTable
@@ -18,7 +18,7 @@ from pipeline.reconcile.verdict import Check
 _SALE_ID = "sale.sale_id"
 
 
-def check(sent: Report, found: Found, dimensions: Mapping[str, DimensionFound], facts: WarehouseTable) -> list[Check]:
+def check(sent: Sent, found: Found, dimensions: Mapping[str, DimensionFound], facts: WarehouseTable) -> list[Check]:
     """Valid, malformed, unknown, null, duplicates."""
     topics = sent.topics.values()
     where = f"The generator counts these as it makes the messages; the facts are in {facts.uri}."

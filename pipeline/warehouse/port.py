@@ -31,12 +31,6 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class CommitResult:
-    version: int  # of the facts table
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Standing:
     """How one table stands before a job goes on with it."""
 
@@ -66,8 +60,8 @@ class Warehouse(Protocol):
         """The note of that batch; None if there is none or its commit has left the log. Needs no `prepare`."""
         ...
 
-    def commit(self, batch: Batch) -> CommitResult:
-        """Commit the facts, then the side tables. A batch that is there already raises `WarehouseRefused`."""
+    def commit(self, batch: Batch) -> int:
+        """Commit the facts, then the side tables: the new version of the facts. Refuses a batch that is there."""
         ...
 
     def note_of(self, batch_id: int) -> dict[str, Any] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -21,7 +20,7 @@ from pipeline.warehouse.committer import AlreadyCommitted, Committer
 from pipeline.warehouse.faults import Place
 from pipeline.warehouse.log import TableLog
 from pipeline.warehouse.places import told
-from pipeline.warehouse.port import Batch, CommitResult, Standing, Warehouse
+from pipeline.warehouse.port import Batch, Standing, Warehouse
 from pipeline.warehouse.record import CommitRecord
 from pipeline.warehouse.spark import SparkCommitter
 from pipeline.warehouse.tables import Table
@@ -116,8 +115,7 @@ class TwoStepWarehouse:
         return last.note if last else None
 
     @_storage_told
-    def commit(self, batch: Batch) -> CommitResult:
-        began = time.perf_counter()
+    def commit(self, batch: Batch) -> int:
         if unknown := batch.sides.keys() - self._sides.keys():
             raise WarehouseRefused(
                 f"batch {batch.id}: {sorted(unknown)} are no side tables; those are {[*self._sides]}."
@@ -134,7 +132,7 @@ class TwoStepWarehouse:
         self._complete(made)
         self._newest_of_side = self._newest_of_side | dict.fromkeys(made.sides, made.batch)
         self._committer.forget(self._facts_table, batch.facts)
-        return CommitResult(version, time.perf_counter() - began)
+        return version
 
     @_storage_told
     def note_of(self, batch_id: int) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from pipeline import __version__
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import DimensionReport, Report
+from pipeline.answers.task import DimensionAnswer, TaskAnswer
 from pipeline.parse import reasons
 from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS, Labels
 from pipeline.watch.moments import Moment, Past
@@ -51,27 +51,27 @@ class Metrics(Collector):
         self._past = Past()
         self._past.note(self._moment())
 
-    def published(self, report: Report, committed_at: float, batch: int) -> None:
+    def published(self, answer: TaskAnswer, committed_at: float, batch: int) -> None:
         """Count one committed batch."""
         with self._lock:
-            for topic, messages in report.topics.items():
+            for topic, messages in answer.topics.items():
                 self._add("millrace_messages_total", (topic,), messages)
-            self._add("millrace_sales_total", (), report.sales)
-            for reason, messages in report.rejected.items():
+            self._add("millrace_sales_total", (), answer.sales)
+            for reason, messages in answer.rejected.items():
                 self._add("millrace_rejects_total", (reason,), messages)
-            for name, dimension in report.dimensions.items():
+            for name, dimension in answer.dimensions.items():
                 self._count_join(name, dimension)
                 self._count_master(name, dimension)
-            for phase, seconds in report.phases.items():
+            for phase, seconds in answer.phases.items():
                 self._add("millrace_phase_seconds_total", (phase,), seconds)
-            self._observe("millrace_freshness_seconds", (), report.age.shifted(committed_at - report.at))
+            self._observe("millrace_freshness_seconds", (), answer.age.shifted(committed_at - answer.at))
             self._add("millrace_batches_total", ("committed",), 1)
-            self._set("millrace_last_batch_sales", (), report.sales)
-            if report.workers:  # an empty batch has none
-                self._set("millrace_workers", (), len(report.workers))
+            self._set("millrace_last_batch_sales", (), answer.sales)
+            if answer.workers:  # an empty batch has none
+                self._set("millrace_workers", (), len(answer.workers))
             self._set("millrace_last_commit_timestamp_seconds", (), committed_at)
             peak = self._values["millrace_worker_peak_bytes"].get((), 0)
-            self._set("millrace_worker_peak_bytes", (), max(peak, report.peak_bytes))
+            self._set("millrace_worker_peak_bytes", (), max(peak, answer.peak_bytes))
             self._set("millrace_last_batch_id", (), batch)
             self._past.note(self._moment())
 
@@ -126,32 +126,32 @@ class Metrics(Collector):
             {name: dict(series) for name, series in self._histograms.items()},
         )
 
-    def _count_join(self, name: str, report: DimensionReport) -> None:
-        join, counts = (name, report.algorithm), report.counts
+    def _count_join(self, name: str, answer: DimensionAnswer) -> None:
+        join, counts = (name, answer.algorithm), answer.counts
         nulls = counts.get("null_keys", 0)
         # A join counts a null key among the unmatched: it is served the unknown member too.
         outcomes = {"matched": counts.get("matched", 0), "unmatched": counts.get("unmatched", 0) - nulls}
         for outcome, sales in {**outcomes, "null_key": nulls}.items():
             self._add("millrace_served_sales_total", (*join, outcome), sales)
-        self._add("millrace_join_seconds_total", join, report.seconds)
-        observed = report.served / report.seconds if report.seconds > 0 else 0.0
+        self._add("millrace_join_seconds_total", join, answer.seconds)
+        observed = answer.served / answer.seconds if answer.seconds > 0 else 0.0
         self._set_rate("millrace_service_rate", join, observed)
-        self._set_rate("millrace_predicted_service_rate", join, report.predicted_rate)
+        self._set_rate("millrace_predicted_service_rate", join, answer.predicted_rate)
         self._add("millrace_cache_hits_total", (name,), counts.get("hits", 0))
         self._add("millrace_cache_misses_total", (name,), counts.get("misses", 0))
         self._add("millrace_cache_evictions_total", (name,), counts.get("evicted", 0))
-        self._set("millrace_cache_rows", (name,), report.cached_rows)
-        self._set("millrace_cache_bytes", (name,), report.memory.get("cache", 0))
-        self._set_parts(name, report.memory)
-        self._set("millrace_budget_limit_bytes", (name,), report.memory_limit)
-        self._observe("millrace_queue_wait_seconds", join, report.queue_wait)
-        self._observe("millrace_processing_seconds", join, report.processing)
+        self._set("millrace_cache_rows", (name,), answer.cached_rows)
+        self._set("millrace_cache_bytes", (name,), answer.memory.get("cache", 0))
+        self._set_parts(name, answer.memory)
+        self._set("millrace_budget_limit_bytes", (name,), answer.memory_limit)
+        self._observe("millrace_queue_wait_seconds", join, answer.queue_wait)
+        self._observe("millrace_processing_seconds", join, answer.processing)
 
-    def _count_master(self, name: str, report: DimensionReport) -> None:
-        for kind, read in report.reads.items():
+    def _count_master(self, name: str, answer: DimensionAnswer) -> None:
+        for kind, read in answer.reads.items():
             for measure in ("queries", "rows", "bytes", "seconds", "failures"):
                 self._add(f"millrace_master_{measure}_total", (name, kind), read.get(measure, 0))
-        total = {m: sum(read.get(m, 0) for read in report.reads.values()) for m in ("queries", "seconds", "failures")}
+        total = {m: sum(read.get(m, 0) for read in answer.reads.values()) for m in ("queries", "seconds", "failures")}
         self._add("millrace_cache_loads_total", (name,), total["queries"])
         self._add("millrace_cache_load_failures_total", (name,), total["failures"])
         if total["queries"]:

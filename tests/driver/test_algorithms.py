@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.joins import JOINS
 from pipeline.laptop.stack.stack import StackInfo
@@ -24,7 +24,7 @@ COLUMNS = '"partition", "offset", sale_id, product_key, customer_key, store_key,
 
 
 @pytest.fixture(scope="module")
-def sent(seeded: StackInfo, seeded_sizes: Sizes) -> Report:
+def sent(seeded: StackInfo, seeded_sizes: Sizes) -> Sent:
     untidy = {"malformed": 0.01, "unknown": 0.03, "null_keys": 0.01, "duplicates": 0.01}
     workload = Workload(topics={TOPIC: 1.0}, sizes=seeded_sizes, **untidy)
     return generate(bootstrap=seeded.bootstrap, workload=workload, messages=SALES, partitions=2, progress=False)

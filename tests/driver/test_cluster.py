@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.laptop.stack.stack import StackInfo
 from tests.kit.cluster import Cluster, bare_python
@@ -31,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def sent(seeded: StackInfo, seeded_sizes: Sizes, topic: str) -> Report:
+def sent(seeded: StackInfo, seeded_sizes: Sizes, topic: str) -> Sent:
     workload = Workload(topics={topic: 1.0}, sizes=seeded_sizes, malformed=0.02, unknown=0.03, duplicates=0.01)
     return generate(bootstrap=seeded.bootstrap, workload=workload, messages=SALES, partitions=4, progress=False)
 
@@ -54,7 +54,7 @@ def test_the_nodes_python_alone_cannot_run_the_job() -> None:
 
 
 def test_a_submitted_job_works_off_all_sales_on_two_executors(
-    job: Job, cluster: Cluster, sent: Report, reconciled: Callable[[Job, Report | None], None]
+    job: Job, cluster: Cluster, sent: Sent, reconciled: Callable[[Job, Sent | None], None]
 ) -> None:
     with job:
         wait_until(lambda: len(cluster.executors()) == 2 or not job.running, "two executors", 90)
@@ -64,7 +64,7 @@ def test_a_submitted_job_works_off_all_sales_on_two_executors(
 
 
 def test_an_executor_killed_in_mid_run_loses_nothing(
-    job: Job, cluster: Cluster, sent: Report, reconciled: Callable[[Job, Report | None], None]
+    job: Job, cluster: Cluster, sent: Sent, reconciled: Callable[[Job, Sent | None], None]
 ) -> None:
     with job:
         job.wait_for(SALES // 10)

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.java.runtime import java_home
 from pipeline.laptop.stack.stack import StackInfo
@@ -20,7 +20,7 @@ from tests.kit.object_store import object_store
 from tests.kit.running import Job, wait_until
 
 
-def send(stack: StackInfo, sizes: Sizes, topic: str, messages: int, **workload) -> Report:
+def send(stack: StackInfo, sizes: Sizes, topic: str, messages: int, **workload) -> Sent:
     return generate(
         bootstrap=stack.bootstrap,
         workload=Workload(topics={topic: 1.0}, sizes=sizes, **workload),

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.laptop.stack.stack import StackInfo
 from tests.kit.running import Job, wait_until
@@ -23,7 +23,7 @@ DRIVER_KILLS = WORKER_KILLS = 10
 
 
 @pytest.fixture(scope="module")
-def sent(seeded: StackInfo, seeded_sizes: Sizes) -> Report:
+def sent(seeded: StackInfo, seeded_sizes: Sizes) -> Sent:
     """The sales of the issue: 2 % malformed, 3 % unknown, 1 % null keys, 1 % duplicates."""
     workload = Workload(
         topics={"untidy": 1.0},
@@ -43,7 +43,7 @@ def job(tmp_path: Path, seeded: StackInfo) -> Iterator[Job]:
         yield running
 
 
-def test_ten_killed_drivers_lose_nothing_and_write_nothing_twice(job: Job, sent: Report, reconciled) -> None:
+def test_ten_killed_drivers_lose_nothing_and_write_nothing_twice(job: Job, sent: Sent, reconciled) -> None:
     moments = random.Random(1)
     for _ in range(DRIVER_KILLS):
         before = job.committed()
@@ -57,7 +57,7 @@ def test_ten_killed_drivers_lose_nothing_and_write_nothing_twice(job: Job, sent:
     reconciled(job, sent)
 
 
-def test_ten_killed_workers_lose_nothing_and_write_nothing_twice(job: Job, sent: Report, reconciled) -> None:
+def test_ten_killed_workers_lose_nothing_and_write_nothing_twice(job: Job, sent: Sent, reconciled) -> None:
     moments = random.Random(2)
     killed = 0
     while killed < WORKER_KILLS:
@@ -74,7 +74,7 @@ def test_ten_killed_workers_lose_nothing_and_write_nothing_twice(job: Job, sent:
 
 
 def test_a_database_that_is_away_for_twenty_seconds_only_delays_the_sales(
-    job: Job, sent: Report, stack, reconciled
+    job: Job, sent: Sent, stack, reconciled
 ) -> None:
     wait_until(lambda: job.committed() > 0, "a first commit", 90)
     stack.database.kill()
@@ -89,7 +89,7 @@ def test_a_database_that_is_away_for_twenty_seconds_only_delays_the_sales(
     reconciled(job, sent)
 
 
-def finish(job: Job, sent: Report) -> None:
+def finish(job: Job, sent: Sent) -> None:
     """Let the job work off the rest in large batches."""
     if job.running:
         job.kill()

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.laptop.stack.stack import Stack, StackInfo
 from tests.kit.running import Job, wait_until
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def send(seeded: StackInfo, seeded_sizes: Sizes, topic: str):
-    def send(messages: int, first_sale: int = 0, to: str = topic) -> Report:
+    def send(messages: int, first_sale: int = 0, to: str = topic) -> Sent:
         workload = Workload(topics={to: 1.0}, sizes=seeded_sizes, malformed=0.05, first_sale=first_sale)
         return generate(bootstrap=seeded.bootstrap, workload=workload, messages=messages, partitions=2, progress=False)
 

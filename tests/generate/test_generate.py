@@ -17,7 +17,7 @@ from pipeline.generate.keys import PRODUCT, Sizes, product_codes, surrogate_keys
 from pipeline.generate.run import generate
 from pipeline.generate.seed import SeedRefused, connect, seed
 from pipeline.generate.send import SendFailed
-from pipeline.generate.sent import PartitionReport, Report
+from pipeline.generate.sent import Sent, SentToPartition
 from pipeline.generate.workload import Workload
 from tests.kit.strict_reader import strictly_read
 
@@ -45,7 +45,7 @@ def read(stack, topic: str) -> list:
         consumer.close()
 
 
-def run(stack, topics: dict[str, float], messages: int | None, **arguments) -> Report:
+def run(stack, topics: dict[str, float], messages: int | None, **arguments) -> Sent:
     names = ("rate", "seconds", "bursty", "sold_from")
     pace = {name: arguments.pop(name) for name in names if name in arguments}
     client = arguments.pop("client", READABLE)
@@ -56,10 +56,10 @@ def run(stack, topics: dict[str, float], messages: int | None, **arguments) -> R
     )
 
 
-def partitions_of(messages: list) -> dict[int, PartitionReport]:
-    seen: dict[int, PartitionReport] = {}
+def partitions_of(messages: list) -> dict[int, SentToPartition]:
+    seen: dict[int, SentToPartition] = {}
     for message in messages:
-        counts = seen.setdefault(message.partition, PartitionReport(0, message.offset, message.offset))
+        counts = seen.setdefault(message.partition, SentToPartition(0, message.offset, message.offset))
         counts.messages += 1
         counts.last_offset = message.offset
     return seen
@@ -75,10 +75,10 @@ def is_valid(value: bytes | None) -> bool:
 
 def test_what_the_report_says_is_what_another_client_reads(stack, topic: str) -> None:
     web = f"{topic}-web"
-    report = run(stack, {topic: 2.0, web: 1.0}, 6_000, malformed=0.1, unknown=0.1, null_keys=0.1, duplicates=0.1)
-    assert report.complete
-    assert report.messages == 6_000
-    for name, counts in report.topics.items():
+    sent = run(stack, {topic: 2.0, web: 1.0}, 6_000, malformed=0.1, unknown=0.1, null_keys=0.1, duplicates=0.1)
+    assert sent.complete
+    assert sent.messages == 6_000
+    for name, counts in sent.topics.items():
         messages = read(stack, name)
         assert partitions_of(messages) == counts.partitions
         assert len(messages) == counts.messages
@@ -92,13 +92,13 @@ def test_what_the_report_says_is_what_another_client_reads(stack, topic: str) ->
         known = set(product_codes(np.arange(SIZES.products)).to_pylist()) | {None}
         assert sum(sale["product_code"] not in known for sale in valid) == counts.unknown["product"]
         assert len(valid) - len({sale["sale_id"] for sale in valid}) == counts.duplicates
-    assert report.topics[topic].messages == pytest.approx(4_000, rel=0.1)
+    assert sent.topics[topic].messages == pytest.approx(4_000, rel=0.1)
 
 
 def test_a_second_run_reports_its_own_offsets_behind_those_of_the_first(stack, topic: str) -> None:
     first = run(stack, {topic: 1.0}, 1_800)
     second = run(stack, {topic: 1.0}, 1_800, first_sale=first.next_sale)
-    ends = [report.topics[topic].partitions for report in (first, second)]
+    ends = [sent.topics[topic].partitions for sent in (first, second)]
     assert {number: seen.last_offset + 1 for number, seen in ends[0].items()} == {
         number: seen.first_offset for number, seen in ends[1].items()
     }
@@ -119,11 +119,11 @@ def test_in_simulated_time_the_same_run_gives_the_same_bytes_at_the_same_offsets
 
 
 def test_a_rate_is_kept_and_sales_are_sold_just_before_they_are_sent(stack, topic: str) -> None:
-    report = run(stack, {topic: 1.0}, None, rate=2_000.0, seconds=1.5)
-    assert report.complete
-    assert 2_500 < report.messages <= 3_000
-    assert report.seconds == pytest.approx(1.5, abs=0.5)
-    started, ended = (datetime.fromisoformat(text) for text in (report.started_at, report.ended_at))
+    sent = run(stack, {topic: 1.0}, None, rate=2_000.0, seconds=1.5)
+    assert sent.complete
+    assert 2_500 < sent.messages <= 3_000
+    assert sent.seconds == pytest.approx(1.5, abs=0.5)
+    started, ended = (datetime.fromisoformat(text) for text in (sent.started_at, sent.ended_at))
     for message in read(stack, topic):
         sold_at = datetime.fromisoformat(json.loads(message.value)["sold_at"].replace("Z", "+00:00"))
         assert sold_at.timestamp() * 1_000 < message.timestamp + 1
@@ -143,17 +143,17 @@ def test_messages_wait_when_the_producers_queue_is_full_and_none_is_lost_or_doub
     stack, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sending, "_WAITING", 20)  # the queue holds 40, and 500 are handed over at once
-    report = run(stack, {topic: 1.0}, 5_000)
-    assert report.complete
+    sent = run(stack, {topic: 1.0}, 5_000)
+    assert sent.complete
     ids = Counter(json.loads(message.value)["sale_id"] for message in read(stack, topic))
     assert len(ids) == 5_000
     assert max(ids.values()) == 1
 
 
 def test_a_message_of_five_megabytes_arrives_when_asked_for(stack, topic: str) -> None:
-    report = run(stack, {topic: 1.0}, 200, oversized=0.02)
+    sent = run(stack, {topic: 1.0}, 200, oversized=0.02)
     large = [message for message in read(stack, topic) if message.value and len(message.value) == 5_000_000]
-    assert len(large) == report.topics[topic].malformed["oversized"] > 0
+    assert len(large) == sent.topics[topic].malformed["oversized"] > 0
 
 
 def test_messages_that_the_broker_refuses_fail_the_run_with_their_number(stack, topic: str) -> None:
@@ -161,12 +161,12 @@ def test_messages_that_the_broker_refuses_fail_the_run_with_their_number(stack, 
     uncompressed = {"compression.type": "none", "batch.size": "10000"}
     with pytest.raises(SendFailed, match="messages were not acknowledged") as failure:
         run(stack, {topic: 1.0}, 200, oversized=0.05, oversized_bytes=200_000, client=uncompressed)
-    report = failure.value.report
-    assert report is not None
-    assert not report.complete
+    sent = failure.value.sent
+    assert sent is not None
+    assert not sent.complete
     arrived = read(stack, topic)
-    assert sum(report.failed.values()) == report.messages - len(arrived) > 0
-    assert report.topics[topic].partitions == partitions_of(arrived)
+    assert sum(sent.failed.values()) == sent.messages - len(arrived) > 0
+    assert sent.topics[topic].partitions == partitions_of(arrived)
 
 
 def test_without_a_broker_the_error_names_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,10 +194,10 @@ print(generate(bootstrap={stack.info().bootstrap!r}, workload=workload, rate=20_
     finally:
         process.kill()
     assert process.returncode == 0
-    report = json.loads(answer)
-    assert report["interrupted"]
-    assert report["complete"]
-    assert report["messages"] == len(read(stack, topic)) > 0
+    sent = json.loads(answer)
+    assert sent["interrupted"]
+    assert sent["complete"]
+    assert sent["messages"] == len(read(stack, topic)) > 0
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from pipeline.generate.keys import (
     store_codes,
 )
 from pipeline.generate.sales import Messages, SaleWriter
-from pipeline.generate.sent import Report, TopicReport
+from pipeline.generate.sent import Sent, SentToTopic
 from pipeline.generate.workload import Workload
 from tests.kit.strict_reader import CONTRACT, strictly_read
 
@@ -198,21 +198,21 @@ def test_the_kafka_key_is_the_store_as_the_message_has_it() -> None:
 
 def test_the_report_counts_each_sort_of_message(mixed) -> None:
     draws, values = mixed
-    report = TopicReport()
+    sent = SentToTopic()
     for places in np.array_split(np.arange(len(draws)), 13):
-        report.add(draws.take(places))
+        sent.add(draws.take(places))
     well_formed = [json.loads(values[place]) for place in np.flatnonzero(draws.malformed == NONE)]
-    assert (report.messages, report.valid) == (30_000, len(well_formed))
-    assert sum(report.malformed.values()) == 30_000 - len(well_formed)
-    assert report.null["store"] == sum(sale["store_code"] is None for sale in well_formed)
-    assert report.duplicates == len(well_formed) - len({sale["sale_id"] for sale in well_formed})
+    assert (sent.messages, sent.valid) == (30_000, len(well_formed))
+    assert sum(sent.malformed.values()) == 30_000 - len(well_formed)
+    assert sent.null["store"] == sum(sale["store_code"] is None for sale in well_formed)
+    assert sent.duplicates == len(well_formed) - len({sale["sale_id"] for sale in well_formed})
 
 
 def test_a_report_is_read_back_as_it_was_written(tmp_path, mixed) -> None:
-    report = Report({"seed": 1}, messages=30_000, topics={"shops": TopicReport()})
-    report.topics["shops"].add(mixed[0])
-    report.write(tmp_path / "made" / "report.json")
-    assert Report.read(tmp_path / "made" / "report.json") == report
+    sent = Sent({"seed": 1}, messages=30_000, topics={"shops": SentToTopic()})
+    sent.topics["shops"].add(mixed[0])
+    sent.write(tmp_path / "made" / "report.json")
+    assert Sent.read(tmp_path / "made" / "report.json") == sent
 
 
 @pytest.mark.parametrize(

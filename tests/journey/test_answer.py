@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import DimensionReport, Offsets, Report, decode, encode, since
+from pipeline.answers.task import DimensionAnswer, Offsets, TaskAnswer, decode, encode, since
 from pipeline.joins.counts import JoinStatistics
 from pipeline.warehouse.port import FileAction
 
@@ -22,8 +22,8 @@ ages = st.lists(st.floats(1e-3, 1e4), max_size=20).map(np.array)
 
 
 @st.composite
-def dimension_reports(draw: st.DrawFn) -> DimensionReport:
-    return DimensionReport(
+def dimension_answers(draw: st.DrawFn) -> DimensionAnswer:
+    return DimensionAnswer(
         algorithm="inlj",
         counts=draw(counts),
         reads=draw(st.dictionaries(st.sampled_from(["lookup", "scan"]), counts, max_size=2)),
@@ -36,17 +36,17 @@ def dimension_reports(draw: st.DrawFn) -> DimensionReport:
 
 
 @st.composite
-def reports(draw: st.DrawFn) -> Report:
+def answers(draw: st.DrawFn) -> TaskAnswer:
     offsets = st.builds(Offsets, st.integers(0, 50), st.integers(50, 99), st.integers(1, 50))
     names = st.lists(st.sampled_from("xyz"), max_size=2)
-    return Report(
+    return TaskAnswer(
         facts=[FileAction(name, 1, {"day": None}, 2, 3, "{}") for name in draw(names)],
         rejects=[FileAction(name, 1, {}, 2, 3, "{}") for name in draw(names)],
         sales=draw(st.integers(0, 10**9)),
         rejected=draw(numbers),
         topics=draw(numbers),
         offsets=draw(st.dictionaries(st.sampled_from(["t/0", "t/1"]), offsets, max_size=2)),
-        dimensions=draw(st.dictionaries(st.sampled_from(["product", "store"]), dimension_reports(), max_size=2)),
+        dimensions=draw(st.dictionaries(st.sampled_from(["product", "store"]), dimension_answers(), max_size=2)),
         age=Histogram.of(draw(ages)),
         at=draw(st.floats(1.7e9, 1.7e9 + 10)),
         phases=draw(st.dictionaries(st.sampled_from(["parse", "write"]), st.floats(0, 100))),
@@ -55,29 +55,29 @@ def reports(draw: st.DrawFn) -> Report:
     )
 
 
-def merged(*parts: Report) -> Report:
-    whole = Report()
+def merged(*parts: TaskAnswer) -> TaskAnswer:
+    whole = TaskAnswer()
     for part in parts:
         whole += copy.deepcopy(part)
     return whole
 
 
-@given(reports())
+@given(answers())
 @SHORT
-def test_a_report_comes_out_as_it_went_in(report: Report) -> None:
-    again = decode(encode(report))
-    assert encode(again) == encode(report)
-    assert again.sales == report.sales
-    assert again.facts == report.facts
-    assert np.array_equal(again.age.counts, report.age.counts)
-    for name, dimension in report.dimensions.items():
+def test_an_answer_comes_out_as_it_went_in(answer: TaskAnswer) -> None:
+    again = decode(encode(answer))
+    assert encode(again) == encode(answer)
+    assert again.sales == answer.sales
+    assert again.facts == answer.facts
+    assert np.array_equal(again.age.counts, answer.age.counts)
+    for name, dimension in answer.dimensions.items():
         assert again.dimensions[name].counts == dimension.counts
         assert np.array_equal(again.dimensions[name].queue_wait.counts, dimension.queue_wait.counts)
 
 
-@given(st.lists(reports(), min_size=1, max_size=4), st.randoms(use_true_random=False))
+@given(st.lists(answers(), min_size=1, max_size=4), st.randoms(use_true_random=False))
 @SHORT
-def test_the_order_of_the_tasks_does_not_matter(parts: list[Report], random) -> None:
+def test_the_order_of_the_tasks_does_not_matter(parts: list[TaskAnswer], random) -> None:
     shuffled = parts[:]
     random.shuffle(shuffled)
     one, other = merged(*parts), merged(*shuffled)
@@ -91,9 +91,9 @@ def test_the_order_of_the_tasks_does_not_matter(parts: list[Report], random) -> 
     assert one.age.total == pytest.approx(other.age.total, abs=1e-3)
 
 
-@given(st.lists(reports(), min_size=1, max_size=4))
+@given(st.lists(answers(), min_size=1, max_size=4))
 @SHORT
-def test_a_merge_counts_every_task_once(parts: list[Report]) -> None:
+def test_a_merge_counts_every_task_once(parts: list[TaskAnswer]) -> None:
     whole = merged(*parts)
     assert whole.sales == sum(part.sales for part in parts)
     assert whole.peak_bytes == max(part.peak_bytes for part in parts)  # a peak is no sum
@@ -111,8 +111,8 @@ def test_a_merge_counts_every_task_once(parts: list[Report]) -> None:
 
 
 def test_ages_are_told_as_of_the_later_end() -> None:
-    early = Report(age=Histogram.of(np.array([10.0])), at=100.0)
-    late = Report(age=Histogram.of(np.array([1.0])), at=105.0)
+    early = TaskAnswer(age=Histogram.of(np.array([10.0])), at=100.0)
+    late = TaskAnswer(age=Histogram.of(np.array([1.0])), at=105.0)
     for whole in (merged(early, late), merged(late, early)):
         assert whole.at == 105.0
         assert whole.age.total == pytest.approx(16.0)
@@ -120,8 +120,8 @@ def test_ages_are_told_as_of_the_later_end() -> None:
         assert whole.age.quantile(0.0) == pytest.approx(1.0, rel=0.03)
 
 
-def test_a_batch_without_messages_is_a_report_too() -> None:
-    whole = merged(Report(), Report())
+def test_a_batch_without_messages_is_an_answer_too() -> None:
+    whole = merged(TaskAnswer(), TaskAnswer())
     assert (whole.sales, whole.age.count, decode(encode(whole)).offsets) == (0, 0, {})
 
 
@@ -134,20 +134,20 @@ def test_a_joins_counters_are_told_as_their_growth() -> None:
 
 
 def test_numbers_of_numpy_travel_as_numbers() -> None:
-    report = Report(
-        dimensions={"product": DimensionReport("inlj", counts={"hits": np.int64(3)}, seconds=np.float64(0.5))}
+    answer = TaskAnswer(
+        dimensions={"product": DimensionAnswer("inlj", counts={"hits": np.int64(3)}, seconds=np.float64(0.5))}
     )
-    again = decode(encode(report)).dimensions["product"]
+    again = decode(encode(answer)).dimensions["product"]
     assert (again.counts["hits"], again.seconds) == (3, 0.5)
 
 
 def test_what_cannot_travel_is_refused_and_not_turned_into_text() -> None:
-    with pytest.raises(TypeError, match="cannot be part of a report"):
-        encode(Report(topics={"sales": object()}))
+    with pytest.raises(TypeError, match="cannot be part of an answer"):
+        encode(TaskAnswer(topics={"sales": object()}))
 
 
-def a_prediction(sales: float, rate: float) -> DimensionReport:
-    return DimensionReport(algorithm="inlj", counts={"matched": sales}, predicted_rate=rate)
+def a_prediction(sales: float, rate: float) -> DimensionAnswer:
+    return DimensionAnswer(algorithm="inlj", counts={"matched": sales}, predicted_rate=rate)
 
 
 def test_the_rate_predicted_for_several_tasks_is_their_sales_by_their_predicted_seconds() -> None:

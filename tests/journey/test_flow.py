@@ -1,4 +1,4 @@
-"""A sale's journey without Spark, Kafka or MySQL: messages in, files and a report out."""
+"""A sale's journey without Spark, Kafka or MySQL: messages in, files and an answer out."""
 
 import json
 import tracemalloc
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import flow, source
-from pipeline.answers.task import Offsets, Report, decode, encode
+from pipeline.answers.task import Offsets, TaskAnswer, decode, encode
 from pipeline.config.settings import load
 from pipeline.enrich import Dimension
 from pipeline.errors import MasterReadFailed, WarehouseRefused
@@ -97,12 +97,12 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_sale_becomes_a_fact_with_surrogate_keys_attributes_and_its_offset(tmp_path: Path, masters) -> None:
-    report = flow_into(tmp_path, masters).run([batch_of(sale(1), first_offset=41)])
+    answer = flow_into(tmp_path, masters).run([batch_of(sale(1), first_offset=41)])
     [fact] = rows(tmp_path / "facts")
     assert (fact["product_key"], fact["customer_key"], fact["store_key"]) == (101, 201, 300)
     assert (fact["product_category"], fact["topic"], fact["offset"]) == ("category 101", "sales", 41)
     assert (str(fact["unit_price"]), fact["application"], fact["batch"]) == ("19.99", "test", 7)
-    assert (report.sales, report.rejected, len(report.facts), len(report.rejects)) == (1, {}, 1, 0)
+    assert (answer.sales, answer.rejected, len(answer.facts), len(answer.rejects)) == (1, {}, 1, 0)
 
 
 def test_absent_and_null_keys_become_the_unknown_member_and_keep_the_natural_key(tmp_path: Path, masters) -> None:
@@ -115,14 +115,14 @@ def test_absent_and_null_keys_become_the_unknown_member_and_keep_the_natural_key
 def test_every_message_is_exactly_one_fact_or_one_reject_at_its_own_offset(tmp_path: Path, masters) -> None:
     values = [sale(n) if n % 7 else b"{" * (n // 7) for n in range(1000)]
     batches = [batch_of(*values[n : n + 93], first_offset=n) for n in range(0, 1000, 93)]
-    report = flow_into(tmp_path, masters, "worker.window_sales=150").run(batches)
+    answer = flow_into(tmp_path, masters, "worker.window_sales=150").run(batches)
     facts = {row["offset"]: row["quantity"] for row in rows(tmp_path / "facts")}
     rejects = {row["offset"]: row["raw"] for row in rows(tmp_path / "rejects")}
     assert facts == {n: n for n in range(1000) if n % 7}
     assert rejects == {n: values[n] for n in range(0, 1000, 7)}
-    assert report.sales == len(facts)
-    assert sum(report.rejected.values()) == len(rejects)
-    assert sum(file.rows for file in report.facts) == len(facts)
+    assert answer.sales == len(facts)
+    assert sum(answer.rejected.values()) == len(rejects)
+    assert sum(file.rows for file in answer.facts) == len(facts)
 
 
 def test_the_predicted_service_rate_is_that_of_the_windows_as_they_came(tmp_path: Path, masters) -> None:
@@ -130,18 +130,18 @@ def test_the_predicted_service_rate_is_that_of_the_windows_as_they_came(tmp_path
     first = flow.dimensions[0]
     flow.dimensions[0] = Dimension(first.contract, first.join, predict=lambda sales: 10.0 * sales)
     for _ in range(2):  # the second batch forgets the first
-        report = flow.run([batch_of(*map(sale, range(n, n + 50)), first_offset=n) for n in range(0, 200, 50)])
-        assert report.dimensions["product"].predicted_rate == pytest.approx(200 / (150 / 1_500 + 50 / 500))
-    assert report.dimensions["customer"].predicted_rate == 0  # nobody was asked
+        answer = flow.run([batch_of(*map(sale, range(n, n + 50)), first_offset=n) for n in range(0, 200, 50)])
+        assert answer.dimensions["product"].predicted_rate == pytest.approx(200 / (150 / 1_500 + 50 / 500))
+    assert answer.dimensions["customer"].predicted_rate == 0  # nobody was asked
 
 
 def test_two_topics_in_one_window_keep_their_names_and_offsets(tmp_path: Path, masters) -> None:
-    report = flow_into(tmp_path, masters).run(
+    answer = flow_into(tmp_path, masters).run(
         [batch_of(sale(1)), batch_of(sale(2), sale(3), topic="more", first_offset=9)]
     )
     assert {(r["topic"], r["offset"]) for r in rows(tmp_path / "facts")} == {("sales", 0), ("more", 9), ("more", 10)}
-    assert report.topics == {"sales": 1, "more": 2}
-    assert (report.offsets["more/0"].first, report.offsets["more/0"].last) == (9, 10)
+    assert answer.topics == {"sales": 1, "more": 2}
+    assert (answer.offsets["more/0"].first, answer.offsets["more/0"].last) == (9, 10)
 
 
 def test_a_master_row_that_is_there_twice_gives_two_facts(tmp_path: Path, masters) -> None:
@@ -174,14 +174,14 @@ def test_a_kafka_timestamp_behind_all_calendars_is_brought_back_to_the_last_mome
 
 
 def test_no_messages_make_no_files(tmp_path: Path, masters) -> None:
-    report = flow_into(tmp_path, masters).run([batch_of()])
-    assert (report.facts, report.rejects, report.sales) == ([], [], 0)
+    answer = flow_into(tmp_path, masters).run([batch_of()])
+    assert (answer.facts, answer.rejects, answer.sales) == ([], [], 0)
 
 
-def test_a_report_survives_the_way_to_the_driver_and_merges(tmp_path: Path, masters) -> None:
-    report = flow_into(tmp_path / "a", masters).run([batch_of(sale(1), b"", sale(2))])
-    merged = Report()
-    merged += decode(encode(report))
+def test_an_answer_survives_the_way_to_the_driver_and_merges(tmp_path: Path, masters) -> None:
+    answer = flow_into(tmp_path / "a", masters).run([batch_of(sale(1), b"", sale(2))])
+    merged = TaskAnswer()
+    merged += decode(encode(answer))
     merged += decode(encode(flow_into(tmp_path / "b", masters).run([batch_of(sale(3), first_offset=3)])))
     assert (merged.sales, merged.topics, sum(merged.rejected.values())) == (3, {"sales": 4}, 1)
     assert (merged.offsets["sales/0"].first, merged.offsets["sales/0"].last) == (0, 3)
@@ -216,9 +216,9 @@ class RecordingLineage:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def note(self, report: Report) -> dict[str, Any]:
+    def note(self, answer: TaskAnswer) -> dict[str, Any]:
         self.calls.append("note")
-        return {"sales": report.sales}
+        return {"sales": answer.sales}
 
     def committed(self) -> None:
         self.calls.append("committed")
@@ -230,8 +230,8 @@ class RecordingLineage:
 
 def one_batch(batch: int, last: int | None) -> tuple[RecordingWarehouse, RecordingLineage, list[Any]]:
     warehouse, lineage, published = RecordingWarehouse(last), RecordingLineage(), []
-    workers = lambda: Report(sales=3)  # noqa: E731
-    flow.one_batch(batch, workers, warehouse, "sales_rejects", lineage, lambda *report: published.append(report))
+    workers = lambda: TaskAnswer(sales=3)  # noqa: E731
+    flow.one_batch(batch, workers, warehouse, "sales_rejects", lineage, lambda *answer: published.append(answer))
     return warehouse, lineage, published
 
 
@@ -256,8 +256,8 @@ def test_a_batch_that_another_job_of_the_same_name_has_written_is_not_taken_for_
 def test_the_newest_message_of_each_partition_is_told_with_its_time(tmp_path: Path, masters) -> None:
     first, second = batch_of(sale(1), sale(2), first_offset=7), batch_of(sale(3), first_offset=9)
     earlier = pa.array([SENT_AT - 5], pa.timestamp("us", tz="UTC"))  # a sender's clock may go back
-    report = flow_into(tmp_path, masters).run([first, second.set_column(3, "timestamp", earlier)])
-    assert report.offsets["sales/0"] == Offsets(first=7, last=9, messages=3, last_sent=SENT_AT - 5)
+    answer = flow_into(tmp_path, masters).run([first, second.set_column(3, "timestamp", earlier)])
+    assert answer.offsets["sales/0"] == Offsets(first=7, last=9, messages=3, last_sent=SENT_AT - 5)
 
 
 def test_millions_of_matches_leave_in_pieces_and_take_no_more_memory_than_a_window(
@@ -271,11 +271,11 @@ def test_millions_of_matches_leave_in_pieces_and_take_no_more_memory_than_a_wind
     flow.dimensions[0] = Dimension(flow.dimensions[0].contract, make("meshjoin", repeated, 2 << 20))
     tracemalloc.start()
     try:
-        report = flow.run([batch_of(*(sale(n, product_code="P1") for n in range(sales)))])
+        answer = flow.run([batch_of(*(sale(n, product_code="P1") for n in range(sales)))])
         peak = tracemalloc.get_traced_memory()[1] + arrow_memory.max_memory()
     finally:
         tracemalloc.stop()
-    assert report.sales == sum(file.rows for file in report.facts) == sales * times
+    assert answer.sales == sum(file.rows for file in answer.facts) == sales * times
     [file] = (tmp_path / "facts").rglob("*.parquet")
     told = pq.ParquetFile(file)
     assert max(told.metadata.row_group(n).num_rows for n in range(told.num_row_groups)) <= 20_000

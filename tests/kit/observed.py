@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.laptop.stack.stack import StackInfo
 from pipeline.watch.scrape import NoAnswer, scrape
@@ -38,7 +38,7 @@ class Observed:
 
     prometheus: Prometheus
     jobs: dict[str, Job]  # by address of their metrics, which is Prometheus's label `instance`
-    sent: list[Report]
+    sent: list[Sent]
     start: float
     end: float
     password: str
@@ -153,7 +153,7 @@ def _lose_a_task(job: Job) -> None:
     raise AssertionError(f"{_MOST_KILLS} kills, and none hit a task at work\n{job.tail()}")
 
 
-def send(stack: StackInfo, sizes: Sizes, messages: int, first_sale: int, rate: float | None) -> Report:
+def send(stack: StackInfo, sizes: Sizes, messages: int, first_sale: int, rate: float | None) -> Sent:
     untidy = {"malformed": 0.02, "unknown": 0.03, "null_keys": 0.01}
     workload = Workload(topics={TOPIC: 1.0}, sizes=sizes, first_sale=first_sale, **untidy)
     return generate(

@@ -27,7 +27,7 @@ from pipeline.errors import BadSetting
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.seed import seed
-from pipeline.generate.sent import Report
+from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.parse import Parser
 from pipeline.plan import Plan, resolve
@@ -46,7 +46,7 @@ class World:
     """Kafka, the database, and the right tables for both."""
 
     plan: Plan
-    sent: Report
+    sent: Sent
     facts: Rows
     rejects: Rows
     folder: Path
@@ -382,7 +382,7 @@ def test_offsets_that_a_transaction_left_empty_are_not_lost(stack, world: World,
         at = row["message.timestamp"]
         rejects.append({**world.rejects[0], **place, "kafka_timestamp": at, "received_on": at.date()})
     assert [row["offset"] for row in rejects] == [0, 2]  # 1 and 3 are the transactions' own
-    verdict = World(plan, Report({}), facts, rejects, tmp_path).verdict(sent=False)
+    verdict = World(plan, Sent({}), facts, rejects, tmp_path).verdict(sent=False)
     assert verdict.ok, str(verdict)
 
 
@@ -517,7 +517,7 @@ def test_a_file_that_is_no_report_is_refused(text: str | None, tmp_path: Path) -
     if text is not None:
         (tmp_path / "sent.json").write_text(text)
     with pytest.raises(BadSetting, match="no report of"):
-        Report.read(tmp_path / "sent.json")
+        Sent.read(tmp_path / "sent.json")
 
 
 def test_without_tables_the_error_says_where_they_were_looked_for(world: World, tmp_path: Path) -> None:

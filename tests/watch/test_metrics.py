@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import DimensionReport, Report
+from pipeline.answers.task import DimensionAnswer, TaskAnswer
 from pipeline.errors import BadSetting
 from pipeline.watch.families import BUCKETS
 from pipeline.watch.moments import Moment, Past
@@ -30,8 +30,8 @@ def metrics() -> Iterator[Metrics]:
     metrics.close()
 
 
-def a_report(sales: int = 100, age: float = 2.0) -> Report:
-    product = DimensionReport(
+def an_answer(sales: int = 100, age: float = 2.0) -> TaskAnswer:
+    product = DimensionAnswer(
         algorithm="front stage + inlj",
         counts={"matched": 90, "unmatched": 10, "null_keys": 4, "hits": 70, "misses": 26, "evicted": 5},
         reads={"lookup": {"queries": 2, "rows": 20, "bytes": 2_000, "seconds": 0.5, "failures": 1}},
@@ -42,7 +42,7 @@ def a_report(sales: int = 100, age: float = 2.0) -> Report:
         queue_wait=Histogram.of(np.full(sales, age)),
         processing=Histogram.of(np.full(sales, 0.02)),
     )
-    return Report(
+    return TaskAnswer(
         sales=sales,
         rejected={"not_json": 3, "too_large": 1},
         topics={"sales": sales + 4},
@@ -76,8 +76,8 @@ def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 
 def test_two_batches_add_up_exactly(metrics: Metrics) -> None:
-    metrics.published(a_report(), COMMITTED_AT, 7)
-    metrics.published(a_report(), COMMITTED_AT + 1, 8)
+    metrics.published(an_answer(), COMMITTED_AT, 7)
+    metrics.published(an_answer(), COMMITTED_AT + 1, 8)
     found = samples(metrics)
     assert found["millrace_messages_total", "sales"] == 208
     assert found["millrace_sales_total",] == 200
@@ -97,8 +97,8 @@ def test_two_batches_add_up_exactly(metrics: Metrics) -> None:
 
 
 def test_a_gauge_shows_the_last_batch(metrics: Metrics) -> None:
-    metrics.published(a_report(), COMMITTED_AT, 7)
-    last = a_report(sales=50)
+    metrics.published(an_answer(), COMMITTED_AT, 7)
+    last = an_answer(sales=50)
     last.dimensions["product"].memory = {"cache": 2_000}
     last.peak_bytes = 1
     metrics.published(last, COMMITTED_AT + 60, 8)
@@ -145,16 +145,16 @@ def test_a_younger_job_is_compared_with_its_beginning_and_an_idle_one_with_a_min
 
 
 def test_a_join_without_a_prediction_publishes_none(metrics: Metrics) -> None:
-    metrics.published(a_report(), COMMITTED_AT, 7)
-    without = a_report()
+    metrics.published(an_answer(), COMMITTED_AT, 7)
+    without = an_answer()
     without.dimensions["product"].predicted_rate = 0.0
     metrics.published(without, COMMITTED_AT + 1, 8)
     assert not [labels for labels in samples(metrics) if labels[0] == "millrace_predicted_service_rate"]
 
 
 def test_rates_of_an_algorithm_that_is_not_used_any_more_are_gone_and_its_counters_stay(metrics: Metrics) -> None:
-    metrics.published(a_report(), COMMITTED_AT, 7)
-    other = a_report()
+    metrics.published(an_answer(), COMMITTED_AT, 7)
+    other = an_answer()
     other.dimensions["product"].algorithm = "meshjoin"
     metrics.published(other, COMMITTED_AT + 1, 8)
     found = samples(metrics)
@@ -165,7 +165,7 @@ def test_rates_of_an_algorithm_that_is_not_used_any_more_are_gone_and_its_counte
 
 
 def test_freshness_is_the_age_at_the_commit_and_not_at_the_end_of_the_work(metrics: Metrics) -> None:
-    metrics.published(a_report(age=2.0), COMMITTED_AT, 0)  # the work ended half a second before the commit
+    metrics.published(an_answer(age=2.0), COMMITTED_AT, 0)  # the work ended half a second before the commit
     found = samples(metrics)
     assert found["millrace_freshness_seconds_bucket", "2.0"] == 0
     assert found["millrace_freshness_seconds_bucket", "3.0"] == 104
@@ -175,9 +175,9 @@ def test_freshness_is_the_age_at_the_commit_and_not_at_the_end_of_the_work(metri
 
 def test_buckets_count_every_observation_once(metrics: Metrics) -> None:
     waits = np.random.default_rng(1).lognormal(0, 3, 10_000)
-    report = a_report()
-    report.dimensions["product"].queue_wait = Histogram.of(waits)
-    metrics.published(report, COMMITTED_AT, 0)
+    answer = an_answer()
+    answer.dimensions["product"].queue_wait = Histogram.of(waits)
+    metrics.published(answer, COMMITTED_AT, 0)
     found = samples(metrics)
     join = "front stage + inlj", "product"
     for bound in BUCKETS.tolist():
@@ -192,16 +192,16 @@ def test_buckets_reach_from_a_millisecond_to_ten_minutes() -> None:
     assert (BUCKETS[1:] / BUCKETS[:-1]).max() <= 1.7
 
 
-def test_the_reports_own_histograms_are_not_touched(metrics: Metrics) -> None:
-    report = a_report()
-    metrics.published(report, COMMITTED_AT, 0)
-    metrics.published(a_report(), COMMITTED_AT, 1)
-    assert report.dimensions["product"].queue_wait.count == 100
-    assert report.age.count == 104
+def test_the_answers_own_histograms_are_not_touched(metrics: Metrics) -> None:
+    answer = an_answer()
+    metrics.published(answer, COMMITTED_AT, 0)
+    metrics.published(an_answer(), COMMITTED_AT, 1)
+    assert answer.dimensions["product"].queue_wait.count == 100
+    assert answer.age.count == 104
 
 
 def test_an_empty_batch_changes_no_counter_but_that_of_batches(metrics: Metrics) -> None:
-    metrics.published(Report(), COMMITTED_AT, 0)
+    metrics.published(TaskAnswer(), COMMITTED_AT, 0)
     found = samples(metrics)
     assert found["millrace_batches_total", "committed"] == 1
     assert found["millrace_sales_total",] == 0
@@ -234,7 +234,7 @@ def test_a_topic_that_is_gone_has_no_backlog(metrics: Metrics) -> None:
 
 
 def test_names_follow_prometheus_rules(metrics: Metrics) -> None:
-    metrics.published(a_report(), COMMITTED_AT, 0)
+    metrics.published(an_answer(), COMMITTED_AT, 0)
     metrics.backlog({"sales": 1})
     metrics.batch_failed("x")
     metrics.skipped({"sales": 1})
@@ -255,7 +255,7 @@ def test_probes_say_alive_at_once_and_ready_only_when_told(metrics: Metrics) -> 
 
 
 def test_a_scrape_in_the_openmetrics_format_is_answered_in_it(metrics: Metrics) -> None:
-    metrics.published(a_report(), COMMITTED_AT, 0)
+    metrics.published(an_answer(), COMMITTED_AT, 0)
     port = metrics.serve("127.0.0.1", 0)
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
     with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=accept)) as answer:
@@ -280,7 +280,7 @@ def test_a_scrape_never_sees_half_a_batch(metrics: Metrics) -> None:
 
     def publish() -> None:
         for batch in range(300):
-            metrics.published(a_report(), COMMITTED_AT, batch)
+            metrics.published(an_answer(), COMMITTED_AT, batch)
         published.set()
 
     usual = sys.getswitchinterval()

@@ -130,7 +130,7 @@ def test_sales_rejects_and_messages_are_those_in_the_tables(observed: Observed) 
         assert counted == {(reason,): rows for reason, rows in rejects.items()}
         assert observed.value(f'sum(millrace_messages_total{{instance="{instance}"}})') == MESSAGES
         assert (
-            facts + sum(rejects.values()) == MESSAGES == sum(report.topics[TOPIC].messages for report in observed.sent)
+            facts + sum(rejects.values()) == MESSAGES == sum(answer.topics[TOPIC].messages for answer in observed.sent)
         )
 
 
@@ -144,8 +144,8 @@ def test_outcomes_are_those_of_the_facts_for_every_algorithm(observed: Observed,
         selector = f'millrace_served_sales_total{{instance="{instance}", dimension="{dimension}"}}'
         counted = observed.by(selector, "outcome")
         assert counted == {(outcome,): rows for outcome, rows in sql(job, "fact_sales", query)}
-        assert counted["unmatched",] == sum(report.topics[TOPIC].unknown[dimension] for report in observed.sent)
-        assert counted["null_key",] == sum(report.topics[TOPIC].null[dimension] for report in observed.sent)
+        assert counted["unmatched",] == sum(answer.topics[TOPIC].unknown[dimension] for answer in observed.sent)
+        assert counted["null_key",] == sum(answer.topics[TOPIC].null[dimension] for answer in observed.sent)
         [(algorithm,)] = observed.by(f"group by (algorithm) ({selector})", "algorithm")
         seen[algorithm] = counted
     assert len(seen) == 2, "the two jobs are told apart by their algorithm's label"

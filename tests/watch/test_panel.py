@@ -13,15 +13,15 @@ import pytest
 from rich.console import Console
 
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import DimensionReport, Report
+from pipeline.answers.task import DimensionAnswer, TaskAnswer
 from pipeline.watch.panel import Panel, plain
 from pipeline.watch.publish import Metrics
 from pipeline.watch.scrape import NoAnswer, Scrape, compare, scrape
 
 
-def a_report(sales: int = 1_000, wait: float = 0.3, **counts: float) -> Report:
+def an_answer(sales: int = 1_000, wait: float = 0.3, **counts: float) -> TaskAnswer:
     joined = {"matched": sales * 0.95, "unmatched": sales * 0.05, "null_keys": sales * 0.01} | counts
-    product = DimensionReport(
+    product = DimensionAnswer(
         algorithm="inlj",
         counts={"hits": sales * 0.8, "misses": sales * 0.2, **joined},
         seconds=sales / 50_000,
@@ -29,7 +29,7 @@ def a_report(sales: int = 1_000, wait: float = 0.3, **counts: float) -> Report:
         memory_limit=32 << 20,
         queue_wait=Histogram.of(np.full(sales, wait)),
     )
-    return Report(
+    return TaskAnswer(
         sales=sales,
         rejected={"not_json": sales // 50},
         topics={"sales": sales + sales // 50},
@@ -57,9 +57,9 @@ def job() -> Iterator[tuple[Metrics, str]]:
 
 def test_rates_and_shares_are_those_between_the_two_looks() -> None:
     metrics = Metrics()
-    metrics.published(a_report(sales=5_000, wait=60.0, unmatched=0), 101.0, 0)
+    metrics.published(an_answer(sales=5_000, wait=60.0, unmatched=0), 101.0, 0)
     earlier = scraped(metrics, at=1_000.0)
-    metrics.published(a_report(sales=1_000), 1_003.0, 1)
+    metrics.published(an_answer(sales=1_000), 1_003.0, 1)
     metrics.backlog({"sales": 30, "returns": 12})
     metrics.ready()
     seen = compare(earlier, scraped(metrics, at=1_004.0))
@@ -82,7 +82,7 @@ def test_rates_and_shares_are_those_between_the_two_looks() -> None:
 
 def test_the_first_look_knows_no_rate_and_shows_everything_since_the_job_began() -> None:
     metrics = Metrics()
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     seen = compare(None, scraped(metrics, at=102.0))
     assert seen.rate is None
     assert seen.sales == 1_000
@@ -91,7 +91,7 @@ def test_the_first_look_knows_no_rate_and_shows_everything_since_the_job_began()
 
 def test_between_two_looks_without_a_batch_nothing_is_made_up() -> None:
     metrics = Metrics()
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     seen = compare(scraped(metrics, 102.0), scraped(metrics, 103.0))
     assert seen.rate == 0.0
     assert seen.freshness == (None, None)
@@ -101,16 +101,16 @@ def test_between_two_looks_without_a_batch_nothing_is_made_up() -> None:
 
 def test_a_job_that_was_started_anew_has_no_negative_rate() -> None:
     old, new = Metrics(), Metrics()
-    old.published(a_report(sales=9_000), 101.0, 0)
-    new.published(a_report(sales=500), 111.0, 0)
+    old.published(an_answer(sales=9_000), 101.0, 0)
+    new.published(an_answer(sales=500), 111.0, 0)
     assert compare(scraped(old, 100.0), scraped(new, 110.0)).rate == 50.0
 
 
 def test_a_quantile_lies_within_its_bucket() -> None:
     metrics = Metrics()
-    report = a_report()
-    report.age = Histogram.of(np.concatenate([np.full(90, 0.25), np.full(10, 40.0)]))
-    metrics.published(report, report.at, 0)
+    answer = an_answer()
+    answer.age = Histogram.of(np.concatenate([np.full(90, 0.25), np.full(10, 40.0)]))
+    metrics.published(answer, answer.at, 0)
     p50, p99 = compare(None, scraped(metrics, 1.0)).freshness
     assert p50 is not None
     assert p99 is not None
@@ -122,7 +122,7 @@ def test_a_running_job_is_seen_through_its_endpoint_alone(job: tuple[Metrics, st
     metrics, endpoint = job
     panel = Panel(endpoint)
     assert panel.snapshot().rate is None
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     seen = panel.snapshot()
     assert seen.rate is not None
     assert seen.rate > 0
@@ -131,11 +131,11 @@ def test_a_running_job_is_seen_through_its_endpoint_alone(job: tuple[Metrics, st
 
 def test_everything_an_operator_asks_for_is_on_the_panel(job: tuple[Metrics, str]) -> None:
     metrics, endpoint = job
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     metrics.backlog({"sales": 12_034})
     panel = Panel(endpoint)
     panel.snapshot()
-    metrics.published(a_report(), 102.0, 1)
+    metrics.published(an_answer(), 102.0, 1)
     drawn = io.StringIO()
     Console(file=drawn, width=130, force_terminal=False).print(panel.render(panel.snapshot()))
     text = drawn.getvalue()
@@ -147,16 +147,16 @@ def test_everything_an_operator_asks_for_is_on_the_panel(job: tuple[Metrics, str
 
 def test_a_prediction_is_shown_as_what_the_service_rate_is_of_it(job: tuple[Metrics, str]) -> None:
     metrics, endpoint = job
-    report = a_report()
-    report.dimensions["product"].predicted_rate = 40_000.0
-    metrics.published(report, 101.0, 0)
+    answer = an_answer()
+    answer.dimensions["product"].predicted_rate = 40_000.0
+    metrics.published(answer, 101.0, 0)
     panel = Panel(endpoint)
     drawn = io.StringIO()
     Console(file=drawn, width=130).print(panel.render(panel.snapshot()))
     assert "÷ predicted" in drawn.getvalue()
     assert "1.25" in drawn.getvalue()  # 50,000 by 40,000
-    report.dimensions["product"].predicted_rate = 0.0
-    metrics.published(report, 101.0, 1)
+    answer.dimensions["product"].predicted_rate = 0.0
+    metrics.published(answer, 101.0, 1)
     Console(file=drawn, width=130).print(panel.render(panel.snapshot()))
     assert drawn.getvalue().count("÷ predicted") == 1
 
@@ -178,7 +178,7 @@ def test_where_nothing_listens_the_panel_waits_and_says_for_what() -> None:
 def test_a_job_that_comes_back_is_not_compared_with_the_one_that_went(job: tuple[Metrics, str]) -> None:
     metrics, endpoint = job
     panel = Panel(endpoint)
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     panel.snapshot()
     metrics.close()
     assert panel.snapshot().problem
@@ -208,14 +208,14 @@ def test_another_server_is_no_job(body: bytes) -> None:
             server.shutdown()
 
 
-def crowded() -> Report:
+def crowded() -> TaskAnswer:
     """A job whose every figure is long."""
-    report = a_report(wait=590.0)
-    usual = report.dimensions["product"]
+    answer = an_answer(wait=590.0)
+    usual = answer.dimensions["product"]
     usual.counts = {name: count * 98_765 for name, count in usual.counts.items()}
-    report.sales, report.rejected, report.topics = 98_765_432, {"not_json": 1_975_308}, {"sales": 100_740_740}
+    answer.sales, answer.rejected, answer.topics = 98_765_432, {"not_json": 1_975_308}, {"sales": 100_740_740}
     for name, algorithm in (("product", "auto"), ("customer", "x-hybridjoin"), ("store", "front stage + hybridjoin")):
-        report.dimensions[name] = DimensionReport(
+        answer.dimensions[name] = DimensionAnswer(
             algorithm=algorithm,
             counts=usual.counts,
             seconds=100.0,
@@ -224,7 +224,7 @@ def crowded() -> Report:
             memory_limit=2_000 << 20,
             queue_wait=usual.queue_wait,
         )
-    return report
+    return answer
 
 
 def test_three_dimensions_fit_a_terminal_of_80_columns_and_24_lines(job: tuple[Metrics, str]) -> None:
@@ -245,9 +245,9 @@ def test_three_dimensions_fit_a_terminal_of_80_columns_and_24_lines(job: tuple[M
 
 def test_one_worker_has_the_whole_of_the_memory(job: tuple[Metrics, str]) -> None:
     metrics, endpoint = job
-    report = a_report()
-    report.workers = ["here:1"]
-    metrics.published(report, 101.0, 0)
+    answer = an_answer()
+    answer.workers = ["here:1"]
+    metrics.published(answer, 101.0, 0)
     drawn = io.StringIO()
     panel = Panel(endpoint)
     Console(file=drawn, width=80).print(panel.render(panel.snapshot()))
@@ -271,7 +271,7 @@ def test_when_the_job_has_ended_it_ends_with_a_sentence(
     for pause in ("_PLAIN_LINE", "_REFRESH", "_GONE_AFTER"):
         monkeypatch.setattr(f"pipeline.watch.panel.{pause}", 0.01)
     metrics, endpoint = job
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     written = io.StringIO()
 
     def end_the_job() -> bool:
@@ -288,7 +288,7 @@ def test_without_a_terminal_it_writes_plain_lines_and_ends_when_told(
 ) -> None:
     monkeypatch.setattr("pipeline.watch.panel._PLAIN_LINE", 0.01)
     metrics, endpoint = job
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     written = io.StringIO()
     Panel(endpoint, Console(file=written)).run(until=lambda: written.getvalue().count("\n") >= 3)
     lines = written.getvalue().splitlines()
@@ -299,7 +299,7 @@ def test_without_a_terminal_it_writes_plain_lines_and_ends_when_told(
 def test_on_a_terminal_it_draws_in_place(job: tuple[Metrics, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.watch.panel._REFRESH", 0.01)
     metrics, endpoint = job
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=120, height=40)
     Panel(endpoint, console).run(until=lambda: written.getvalue().count("freshness") >= 3)

@@ -17,7 +17,7 @@ from pipeline.watch.publish import Metrics
 from tests.kit import dashboards
 from tests.kit.prometheus import Prometheus
 from tests.kit.running import wait_until
-from tests.watch.test_metrics import a_report
+from tests.watch.test_metrics import an_answer
 
 DEPLOYED = Path(__file__).parents[2] / "deploy"
 BOARDS = sorted((DEPLOYED / "grafana" / "dashboards").glob("*.json"))
@@ -34,10 +34,10 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
     def three_batches_are_scraped() -> bool:
         for algorithm, metrics in jobs.items():
-            report = a_report()
-            report.at = time.time()
-            report.dimensions["product"].algorithm = algorithm
-            metrics.published(report, time.time(), 0)
+            answer = an_answer()
+            answer.at = time.time()
+            answer.dimensions["product"].algorithm = algorithm
+            metrics.published(answer, time.time(), 0)
             metrics.backlog({"sales": 3})
         return len(server.query("changes(millrace_sales_total[1m]) >= 3")) == len(jobs)
 

@@ -13,7 +13,7 @@ from pipeline.watch.moments import Past
 from pipeline.watch.publish import Metrics
 from pipeline.watch.scrape import NoAnswer
 from tests.kit.fakes import FakeClock
-from tests.watch.test_panel import a_report
+from tests.watch.test_panel import an_answer
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def job() -> Iterator[tuple[Metrics, str]]:
 
 def test_as_json_it_is_one_object_with_base_units(job: tuple[Metrics, str]) -> None:
     metrics, endpoint = job
-    report = a_report()
-    report.dimensions["product"].predicted_rate = 42_000.0
-    metrics.published(report, 101.0, 0)
+    answer = an_answer()
+    answer.dimensions["product"].predicted_rate = 42_000.0
+    metrics.published(answer, 101.0, 0)
     metrics.backlog({"sales": 12})
     metrics.batch_failed("MasterReadFailed")
     metrics.ready()
@@ -63,7 +63,7 @@ def test_without_more_it_answers_at_once_with_the_rates_of_the_last_minute(
     for second in range(300):  # a batch a second: slow ones at first, and in the last minute a hundred sales each
         clock.advance(1)
         late = second >= 240
-        metrics.published(a_report(sales=100 if late else 7, wait=0.3 if late else 60.0), 100.0 + second, second)
+        metrics.published(an_answer(sales=100 if late else 7, wait=0.3 if late else 60.0), 100.0 + second, second)
     monkeypatch.setattr("pipeline.watch.status.time.sleep", never)
     answer = CliRunner().invoke(app, ["status", "--json", "--endpoint", endpoint])
     said = json.loads(answer.stdout)
@@ -75,7 +75,7 @@ def test_without_more_it_answers_at_once_with_the_rates_of_the_last_minute(
 def test_a_job_that_has_just_begun_knows_no_rate_yet(job: tuple[Metrics, str]) -> None:
     metrics, endpoint = job
     metrics.ready()
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     answer = CliRunner().invoke(app, ["status", "--json", "--endpoint", endpoint])
     assert json.loads(answer.stdout)["sales_per_second"] is None
 
@@ -83,14 +83,14 @@ def test_a_job_that_has_just_begun_knows_no_rate_yet(job: tuple[Metrics, str]) -
 def test_two_looks_give_a_rate(job: tuple[Metrics, str]) -> None:
     metrics, endpoint = job
     metrics.ready()
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     answer = CliRunner().invoke(app, ["status", "--json", "--over", "0.05", "--endpoint", endpoint])
     assert json.loads(answer.stdout)["sales_per_second"] == 0
 
 
 def test_for_people_it_is_the_panel(job: tuple[Metrics, str]) -> None:
     metrics, endpoint = job
-    metrics.published(a_report(), 101.0, 0)
+    metrics.published(an_answer(), 101.0, 0)
     metrics.ready()
     answer = CliRunner().invoke(app, ["status", "--over", "0", "--endpoint", endpoint])
     assert answer.exit_code == 0
