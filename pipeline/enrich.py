@@ -1,14 +1,13 @@
-"""3 Micro-batch <-> join: the only file that knows both Spark and the joins.
+"""3 Sales to enriched sales: each window goes through a dimension's join and comes back in its own order.
 
-Workers keep their joins between micro-batches as soft state: Spark may end a worker at any time, and a new one starts
-with an empty cache and asks the master again.
+A dimension and its join outlast the micro-batch; between two of them nothing is pending, only master rows are kept.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from copy import copy, deepcopy
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +16,11 @@ import pyarrow.compute as pc
 
 from pipeline import keys
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import DimensionAnswer, TaskAnswer, decode, encode, since
+from pipeline.answers.task import DimensionAnswer
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import WorkerSettings
 from pipeline.joins.algorithm import ABSENT, Positions, Served
 from pipeline.joins.join import Join
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 UNKNOWN_MEMBER = -1
 
@@ -41,8 +37,8 @@ class Dimension:
         self.begin_batch()
 
     def begin_batch(self) -> None:
-        self._counts_before = dict(vars(self.join.statistics))
-        self._reads_before = {kind: dict(vars(count)) for kind, count in self.join.master.reads.by_kind.items()}
+        self._counts_before = copy(self.join.statistics)
+        self._reads_before = deepcopy(self.join.master.reads)
         self._seconds = 0.0
         self._windows: list[int] = []  # sales in each
         self._queue_wait, self._processing = Histogram(), Histogram()
@@ -110,14 +106,10 @@ class Dimension:
         return sum(windows) / sum(sales / self._predict(sales) for sales in windows)
 
     def answer(self) -> DimensionAnswer:
-        reads = self.join.master.reads.by_kind
         return DimensionAnswer(
             algorithm=self.join.label,
-            counts=since(self.join.statistics, self._counts_before),
-            reads={
-                kind: {n: v - self._reads_before.get(kind, {}).get(n, 0) for n, v in vars(count).items()}
-                for kind, count in reads.items()
-            },
+            counts=self.join.statistics - self._counts_before,
+            reads=self.join.master.reads - self._reads_before,
             seconds=self._seconds,
             predicted_rate=self._predicted_rate(),
             memory=self.join.memory_used(),
@@ -126,30 +118,6 @@ class Dimension:
             queue_wait=self._queue_wait,
             processing=self._processing,
         )
-
-
-def on_workers(messages: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], TaskAnswer]) -> TaskAnswer:
-    """Run `work` over each partition of the messages in Spark's Python workers and merge the answers."""
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({"answer": pa.array([encode(work(batches))], pa.binary())})
-
-    merged = TaskAnswer()
-    for row in messages.mapInArrow(task, "answer binary").collect():
-        merged += decode(bytes(row.answer))
-    return merged
-
-
-def warm_workers(spark: SparkSession, warm: Callable[[], None]) -> None:
-    """Start Spark's Python workers as `on_workers` will use them, so that the first batch finds them ready."""
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        warm()
-        for _ in batches:  # a worker whose input is left over is not used again
-            yield pa.RecordBatch.from_pydict({"answer": pa.array([b""], pa.binary())})
-
-    workers = spark.sparkContext.defaultParallelism
-    spark.range(0, workers, 1, workers).mapInArrow(task, "answer binary").collect()
 
 
 def _by_sale(served: list[Served], sales: int, schema: pa.Schema) -> tuple[Positions | None, Positions, pa.Table]:

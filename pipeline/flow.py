@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from pipeline import facts, source
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import Offsets, TaskAnswer
+from pipeline.answers.task import Offsets, Phase, TaskAnswer
 from pipeline.config.contracts import TableContract
 from pipeline.config.settings import WorkerSettings
 from pipeline.enrich import Dimension
@@ -55,7 +55,7 @@ class SaleFlow:
         try:
             for window in _timed(source.windows(messages, self.limits), answer, "read"):
                 self._one_window(window, answer)
-            with _phase(answer, "write"):
+            with _timing(answer, "write"):
                 answer.facts, answer.rejects = self.facts.close(), self.rejects.close()
         except BaseException:
             self.facts.abort()
@@ -68,15 +68,15 @@ class SaleFlow:
     def _one_window(self, messages: pa.Table, answer: TaskAnswer) -> None:
         _count_messages(messages, answer)
 
-        with _phase(answer, "parse"):
+        with _timing(answer, "parse"):
             sales, rejects = self._parse(messages)
 
         for enriched in _timed(self._enrich(sales, self.dimensions), answer, "enrich"):
-            with _phase(answer, "write"):
+            with _timing(answer, "write"):
                 self.facts.write(self._columns(self.facts.contract, enriched))
             answer.sales += len(enriched)
 
-        with _phase(answer, "write"):
+        with _timing(answer, "write"):
             self.rejects.write(self._columns(self.rejects.contract, rejects))
         for reason in rejects["reject.reason"].value_counts().to_pylist():
             answer.rejected[reason["values"]] = answer.rejected.get(reason["values"], 0) + reason["counts"]
@@ -121,7 +121,7 @@ def one_batch(
         warehouse.finish(batch)
         return
     answer = workers()
-    with _phase(answer, "commit"):
+    with _timing(answer, "commit"):
         note = lineage.note(answer)
         warehouse.commit(Batch(batch, answer.facts, {rejects_table: answer.rejects}, note))
     lineage.committed()
@@ -164,16 +164,18 @@ def _count_messages(messages: pa.Table, answer: TaskAnswer) -> None:
     measures = [("message.offset", "min"), ("message.offset", "max"), ("message.offset", "count"), ("sent", "last")]
     for row in numbered.group_by(keys, use_threads=False).aggregate(measures).to_pylist():
         topic, count = row["message.topic"], row["message.offset_count"]
-        offsets = Offsets(row["message.offset_min"], row["message.offset_max"], count, row["sent_last"])
-        place = f"{topic}/{row['message.partition']}"
-        answer += TaskAnswer(topics={topic: count}, offsets={place: offsets}, at=answer.at)
-    answer += TaskAnswer(age=Histogram.of(answer.at - np.asarray(sent_at) / 1e6), at=answer.at)
+        read = Offsets(row["message.offset_min"], row["message.offset_max"], count, row["sent_last"])
+        partition = f"{topic}/{row['message.partition']}"
+        before = answer.offsets.get(partition)
+        answer.offsets[partition] = read if before is None else before + read
+        answer.topics[topic] = answer.topics.get(topic, 0) + count
+    answer.age += Histogram.of(answer.at - np.asarray(sent_at) / 1e6)
 
 
-def _timed(windows: Iterator[pa.Table], answer: TaskAnswer, name: str) -> Iterator[pa.Table]:
+def _timed(windows: Iterator[pa.Table], answer: TaskAnswer, phase: Phase) -> Iterator[pa.Table]:
     """The same windows; the time spent waiting for each counts as a phase."""
     while True:
-        with _phase(answer, name):
+        with _timing(answer, phase):
             window = next(windows, None)
         if window is None:
             return
@@ -181,10 +183,10 @@ def _timed(windows: Iterator[pa.Table], answer: TaskAnswer, name: str) -> Iterat
 
 
 @contextmanager
-def _phase(answer: TaskAnswer, name: str) -> Iterator[None]:
+def _timing(answer: TaskAnswer, phase: Phase) -> Iterator[None]:
     began = time.perf_counter()
     yield
-    answer.phases[name] = answer.phases.get(name, 0.0) + time.perf_counter() - began
+    answer.phases[phase] = answer.phases.get(phase, 0.0) + time.perf_counter() - began
 
 
 def _peak_bytes() -> int:

@@ -37,10 +37,8 @@ class Histogram:
     def count(self) -> int:
         return int(self.counts.sum())
 
-    def __iadd__(self, other: Histogram) -> Histogram:
-        self.counts = self.counts + other.counts
-        self.total += other.total
-        return self
+    def __add__(self, other: Histogram) -> Histogram:
+        return Histogram(self.counts + other.counts, self.total + other.total)
 
     def shifted(self, seconds: float) -> Histogram:
         """Every duration made longer by `seconds`: from an age at one moment to the age at a later one.

@@ -21,11 +21,11 @@ from pipeline.answers.task import TaskAnswer
 from pipeline.config.settings import Settings
 from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.checkpoint import Checkpoint
+from pipeline.driver.cluster import on_workers, warm_workers
 from pipeline.driver.lineage import Lineage
 from pipeline.driver.session import open_session
 from pipeline.driver.topics import Topics, end_offsets
 from pipeline.driver.worker import warm, work_of
-from pipeline.enrich import on_workers, warm_workers
 from pipeline.errors import MillraceError
 from pipeline.plan import Plan, resolve
 from pipeline.warehouse import places

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipeline.counters import Counters
+
 
 @dataclass
-class JoinStatistics:
+class JoinStatistics(Counters):
     """What a join did since it was made. All counts are of sales unless said otherwise."""
 
     offered: int = 0
@@ -20,3 +22,8 @@ class JoinStatistics:
     looked_up: int = 0  # windows that auto served by look-ups
     by_pages: int = 0  # by pages and look-ups
     by_scan: int = 0  # by the scan
+
+    @property
+    def served(self) -> int:
+        """Sales served, whatever came of them; a sale with many master rows counts with each."""
+        return self.matched + self.unmatched

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipeline.counters import Counters
+
 KEY = "key"  # the name of the key column in every table the port returns
 
 
@@ -44,8 +46,8 @@ class ScanUnderWay(Protocol):
 
 
 @dataclass
-class ReadCount:
-    """Reads of one kind since the start."""
+class ReadCount(Counters):
+    """Reads of one kind."""
 
     queries: int = 0
     rows: int = 0
@@ -59,6 +61,20 @@ class Reads:
     """What was asked of the master, by kind: lookup, page, scan, describe (catalogue, statistics, borders)."""
 
     by_kind: dict[str, ReadCount] = field(default_factory=lambda: defaultdict(ReadCount))
+
+    @property
+    def total(self) -> ReadCount:
+        return sum(self.by_kind.values(), ReadCount())
+
+    def __add__(self, other: Reads) -> Reads:
+        kinds = self.by_kind | other.by_kind
+        return Reads({kind: self._of(kind) + other._of(kind) for kind in kinds})
+
+    def __sub__(self, other: Reads) -> Reads:
+        return Reads({kind: count - other._of(kind) for kind, count in self.by_kind.items()})
+
+    def _of(self, kind: str) -> ReadCount:
+        return self.by_kind.get(kind, ReadCount())
 
 
 class Master(Protocol):

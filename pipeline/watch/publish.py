@@ -128,18 +128,18 @@ class Metrics(Collector):
 
     def _count_join(self, name: str, answer: DimensionAnswer) -> None:
         join, counts = (name, answer.algorithm), answer.counts
-        nulls = counts.get("null_keys", 0)
         # A join counts a null key among the unmatched: it is served the unknown member too.
-        outcomes = {"matched": counts.get("matched", 0), "unmatched": counts.get("unmatched", 0) - nulls}
-        for outcome, sales in {**outcomes, "null_key": nulls}.items():
+        unmatched = counts.unmatched - counts.null_keys
+        outcomes = {"matched": counts.matched, "unmatched": unmatched, "null_key": counts.null_keys}
+        for outcome, sales in outcomes.items():
             self._add("millrace_served_sales_total", (*join, outcome), sales)
         self._add("millrace_join_seconds_total", join, answer.seconds)
-        observed = answer.served / answer.seconds if answer.seconds > 0 else 0.0
+        observed = counts.served / answer.seconds if answer.seconds > 0 else 0.0
         self._set_rate("millrace_service_rate", join, observed)
         self._set_rate("millrace_predicted_service_rate", join, answer.predicted_rate)
-        self._add("millrace_cache_hits_total", (name,), counts.get("hits", 0))
-        self._add("millrace_cache_misses_total", (name,), counts.get("misses", 0))
-        self._add("millrace_cache_evictions_total", (name,), counts.get("evicted", 0))
+        self._add("millrace_cache_hits_total", (name,), counts.hits)
+        self._add("millrace_cache_misses_total", (name,), counts.misses)
+        self._add("millrace_cache_evictions_total", (name,), counts.evicted)
         self._set("millrace_cache_rows", (name,), answer.cached_rows)
         self._set("millrace_cache_bytes", (name,), answer.memory.get("cache", 0))
         self._set_parts(name, answer.memory)
@@ -148,14 +148,17 @@ class Metrics(Collector):
         self._observe("millrace_processing_seconds", join, answer.processing)
 
     def _count_master(self, name: str, answer: DimensionAnswer) -> None:
-        for kind, read in answer.reads.items():
-            for measure in ("queries", "rows", "bytes", "seconds", "failures"):
-                self._add(f"millrace_master_{measure}_total", (name, kind), read.get(measure, 0))
-        total = {m: sum(read.get(m, 0) for read in answer.reads.values()) for m in ("queries", "seconds", "failures")}
-        self._add("millrace_cache_loads_total", (name,), total["queries"])
-        self._add("millrace_cache_load_failures_total", (name,), total["failures"])
-        if total["queries"]:
-            self._set("millrace_cache_load_seconds", (name,), total["seconds"] / total["queries"])
+        for kind, read in answer.reads.by_kind.items():
+            self._add("millrace_master_queries_total", (name, kind), read.queries)
+            self._add("millrace_master_rows_total", (name, kind), read.rows)
+            self._add("millrace_master_bytes_total", (name, kind), read.bytes)
+            self._add("millrace_master_seconds_total", (name, kind), read.seconds)
+            self._add("millrace_master_failures_total", (name, kind), read.failures)
+        total = answer.reads.total
+        self._add("millrace_cache_loads_total", (name,), total.queries)
+        self._add("millrace_cache_load_failures_total", (name,), total.failures)
+        if total.queries:
+            self._set("millrace_cache_load_seconds", (name,), total.seconds / total.queries)
 
     def _set_rate(self, name: str, join: Labels, rate: float) -> None:
         """A dimension has one algorithm at a time: the rate of another one it had before is gone; 0 is not known."""
@@ -181,7 +184,4 @@ class Metrics(Collector):
         self._values[name][labels] = value
 
     def _observe(self, name: str, labels: Labels, histogram: Histogram) -> None:
-        merged = Histogram()
-        merged += self._histograms[name].get(labels, merged)
-        merged += histogram
-        self._histograms[name][labels] = merged
+        self._histograms[name][labels] = self._histograms[name].get(labels, Histogram()) + histogram

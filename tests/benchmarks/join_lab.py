@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +31,7 @@ from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.database import Database
 from pipeline.laptop.stack.stack import _start
 from pipeline.master.mysql.master import MySqlMaster
+from pipeline.master.port import Reads
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("pyarrow", "numpy", "pymysql")
@@ -96,7 +97,7 @@ class Trial:
         self.sales = self.hits = 0
         self.seconds = 0.0
         self.rates: list[float] = []  # of the stretches
-        self.reads: Counter[tuple[str, str]] = Counter()  # kind of read, what is counted
+        self.reads = Reads()
         self._stream = _Stream(join, keys, bounded)
 
     def warm_up(self, least: float, most: float) -> None:
@@ -105,23 +106,19 @@ class Trial:
         stream.run(lambda: (took := time.perf_counter() - began) >= most or (took >= least and stream.turned))
 
     def run(self, seconds: float) -> None:
-        reads, hits, served = self._reads(), self.join.statistics.hits, self._stream.served
+        reads, hits, served = deepcopy(self.join.master.reads), self.join.statistics.hits, self._stream.served
         began = time.perf_counter()
         self._stream.run(lambda: time.perf_counter() - began >= seconds)
         took, sales = time.perf_counter() - began, self._stream.served - served
         self.rates.append(sales / took)
         self.sales, self.seconds = self.sales + sales, self.seconds + took
         self.hits += self.join.statistics.hits - hits
-        self.reads.update(self._reads() - reads)
+        self.reads += self.join.master.reads - reads
 
     @property
     def rate(self) -> float:
         """The service rate: sales served a second of join time."""
         return self.sales / self.seconds
-
-    def _reads(self) -> Counter[tuple[str, str]]:
-        kinds = self.join.master.reads.by_kind.items()
-        return Counter({(kind, name): value for kind, count in kinds for name, value in vars(count).items()})
 
 
 class _Stream:

@@ -88,8 +88,8 @@ def measured(database: LabDatabase, rows: int, share: float, skew: float, names:
     for name, trial in trials.items():
         cell = cells[name]
         cell.rate, cell.rates, cell.hits = trial.rate, trial.rates, trial.hits / max(1, trial.sales)
-        cell.queries = sum(number for (_, counted), number in trial.reads.items() if counted == "queries")
-        cell.rows_read = sum(number for (_, counted), number in trial.reads.items() if counted == "rows")
+        cell.queries = trial.reads.total.queries
+        cell.rows_read = trial.reads.total.rows
     return list(cells.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -10,13 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.answers.histogram import Histogram
-from pipeline.answers.task import DimensionAnswer, Offsets, TaskAnswer, decode, encode, since
+from pipeline.answers.task import DimensionAnswer, Offsets, TaskAnswer, decode, encode
 from pipeline.joins.counts import JoinStatistics
+from pipeline.master.port import ReadCount, Reads
 from pipeline.warehouse.port import FileAction
 
 SHORT = settings(max_examples=30, deadline=None)  # a busy machine is no failure
 
-counts = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(0, 10**12).map(float), max_size=3)
+many = st.integers(0, 10**12)
+counts = st.builds(JoinStatistics, **{field.name: many for field in fields(JoinStatistics)})
+read_counts = st.builds(ReadCount, many, many, many, st.floats(0, 100), many)
+reads = st.builds(Reads, st.dictionaries(st.sampled_from(["lookup", "scan"]), read_counts, max_size=2))
 numbers = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(0, 10**12), max_size=3)
 ages = st.lists(st.floats(1e-3, 1e4), max_size=20).map(np.array)
 
@@ -26,7 +30,7 @@ def dimension_answers(draw: st.DrawFn) -> DimensionAnswer:
     return DimensionAnswer(
         algorithm="inlj",
         counts=draw(counts),
-        reads=draw(st.dictionaries(st.sampled_from(["lookup", "scan"]), counts, max_size=2)),
+        reads=draw(reads),
         seconds=draw(st.floats(0, 100)),
         memory=draw(numbers),
         memory_limit=draw(st.integers(0, 10**9)),
@@ -58,7 +62,7 @@ def answers(draw: st.DrawFn) -> TaskAnswer:
 def merged(*parts: TaskAnswer) -> TaskAnswer:
     whole = TaskAnswer()
     for part in parts:
-        whole += copy.deepcopy(part)
+        whole += part
     return whole
 
 
@@ -72,6 +76,7 @@ def test_an_answer_comes_out_as_it_went_in(answer: TaskAnswer) -> None:
     assert np.array_equal(again.age.counts, answer.age.counts)
     for name, dimension in answer.dimensions.items():
         assert again.dimensions[name].counts == dimension.counts
+        assert again.dimensions[name].reads == dimension.reads
         assert np.array_equal(again.dimensions[name].queue_wait.counts, dimension.queue_wait.counts)
 
 
@@ -86,7 +91,7 @@ def test_the_order_of_the_tasks_does_not_matter(parts: list[TaskAnswer], random)
     assert sorted(f.path for f in one.facts) == sorted(f.path for f in other.facts)
     for name in one.dimensions:
         assert one.dimensions[name].counts == other.dimensions[name].counts
-        assert one.dimensions[name].reads == other.dimensions[name].reads
+        assert one.dimensions[name].reads.total.rows == other.dimensions[name].reads.total.rows
         assert one.dimensions[name].seconds == pytest.approx(other.dimensions[name].seconds)
     assert one.age.total == pytest.approx(other.age.total, abs=1e-3)
 
@@ -125,20 +130,36 @@ def test_a_batch_without_messages_is_an_answer_too() -> None:
     assert (whole.sales, whole.age.count, decode(encode(whole)).offsets) == (0, 0, {})
 
 
-def test_a_joins_counters_are_told_as_their_growth() -> None:
-    statistics = JoinStatistics(offered=5, matched=4)
-    before = dict(vars(statistics))
-    statistics.offered += 7
-    assert since(statistics, before)["offered"] == 7
-    assert since(statistics, before)["matched"] == 0
+def test_counters_grow_by_their_difference_whatever_they_count() -> None:
+    before = JoinStatistics(offered=5, matched=4)
+    after = JoinStatistics(offered=12, matched=4, hits=3)
+    assert after - before == JoinStatistics(offered=7, hits=3)
+    assert before + (after - before) == after
+
+
+def test_reads_grow_by_kind_also_by_a_kind_that_is_new() -> None:
+    before = Reads({"lookup": ReadCount(queries=2, rows=20, seconds=1.0)})
+    after = Reads({"lookup": ReadCount(queries=5, rows=50, seconds=1.5), "scan": ReadCount(queries=1, failures=2)})
+    grown = after - before
+    assert grown.by_kind == {"lookup": ReadCount(3, 30, 0, 0.5), "scan": ReadCount(1, failures=2)}
+    assert before + grown == after
+    assert after.total == ReadCount(queries=6, rows=50, seconds=1.5, failures=2)
+
+
+def test_adding_up_answers_changes_none_of_them() -> None:
+    one, other = (TaskAnswer(topics={"sales": n}, dimensions={"product": a_prediction(n, 1.0)}) for n in (1, 2))
+    assert (one + other).dimensions["product"].counts.matched == 3
+    assert (one.topics, one.dimensions["product"].counts.matched) == ({"sales": 1}, 1)
 
 
 def test_numbers_of_numpy_travel_as_numbers() -> None:
     answer = TaskAnswer(
-        dimensions={"product": DimensionAnswer("inlj", counts={"hits": np.int64(3)}, seconds=np.float64(0.5))}
+        dimensions={
+            "product": DimensionAnswer("inlj", counts=JoinStatistics(hits=np.int64(3)), seconds=np.float64(0.5))
+        }
     )
     again = decode(encode(answer)).dimensions["product"]
-    assert (again.counts["hits"], again.seconds) == (3, 0.5)
+    assert (again.counts.hits, again.seconds) == (3, 0.5)
 
 
 def test_what_cannot_travel_is_refused_and_not_turned_into_text() -> None:
@@ -146,8 +167,8 @@ def test_what_cannot_travel_is_refused_and_not_turned_into_text() -> None:
         encode(TaskAnswer(topics={"sales": object()}))
 
 
-def a_prediction(sales: float, rate: float) -> DimensionAnswer:
-    return DimensionAnswer(algorithm="inlj", counts={"matched": sales}, predicted_rate=rate)
+def a_prediction(sales: int, rate: float) -> DimensionAnswer:
+    return DimensionAnswer(algorithm="inlj", counts=JoinStatistics(matched=sales), predicted_rate=rate)
 
 
 def test_the_rate_predicted_for_several_tasks_is_their_sales_by_their_predicted_seconds() -> None:

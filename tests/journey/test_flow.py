@@ -185,8 +185,8 @@ def test_an_answer_survives_the_way_to_the_driver_and_merges(tmp_path: Path, mas
     merged += decode(encode(flow_into(tmp_path / "b", masters).run([batch_of(sale(3), first_offset=3)])))
     assert (merged.sales, merged.topics, sum(merged.rejected.values())) == (3, {"sales": 4}, 1)
     assert (merged.offsets["sales/0"].first, merged.offsets["sales/0"].last) == (0, 3)
-    assert merged.dimensions["product"].counts["matched"] == 2
-    assert merged.dimensions["product"].reads["lookup"]["queries"] == 2
+    assert merged.dimensions["product"].counts.matched == 2
+    assert merged.dimensions["product"].reads.by_kind["lookup"].queries == 2
     assert merged.dimensions["product"].queue_wait.count == 3
     assert merged.age.count == 4
 

@@ -15,6 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionAnswer, TaskAnswer
 from pipeline.errors import BadSetting
+from pipeline.joins.counts import JoinStatistics
+from pipeline.master.port import ReadCount, Reads
 from pipeline.watch.families import BUCKETS
 from pipeline.watch.moments import Moment, Past
 from pipeline.watch.publish import Metrics
@@ -33,8 +35,8 @@ def metrics() -> Iterator[Metrics]:
 def an_answer(sales: int = 100, age: float = 2.0) -> TaskAnswer:
     product = DimensionAnswer(
         algorithm="front stage + inlj",
-        counts={"matched": 90, "unmatched": 10, "null_keys": 4, "hits": 70, "misses": 26, "evicted": 5},
-        reads={"lookup": {"queries": 2, "rows": 20, "bytes": 2_000, "seconds": 0.5, "failures": 1}},
+        counts=JoinStatistics(matched=90, unmatched=10, null_keys=4, hits=70, misses=26, evicted=5),
+        reads=Reads({"lookup": ReadCount(queries=2, rows=20, bytes=2_000, seconds=0.5, failures=1)}),
         seconds=0.25,
         predicted_rate=500.0,
         memory={"cache": 1_000, "sales": 500},

@@ -14,16 +14,17 @@ from rich.console import Console
 
 from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionAnswer, TaskAnswer
+from pipeline.joins.counts import JoinStatistics
 from pipeline.watch.panel import Panel, plain
 from pipeline.watch.publish import Metrics
 from pipeline.watch.scrape import NoAnswer, Scrape, compare, scrape
 
 
-def an_answer(sales: int = 1_000, wait: float = 0.3, **counts: float) -> TaskAnswer:
-    joined = {"matched": sales * 0.95, "unmatched": sales * 0.05, "null_keys": sales * 0.01} | counts
+def an_answer(sales: int = 1_000, wait: float = 0.3, **counts: int) -> TaskAnswer:
+    joined = {"matched": sales * 95 // 100, "unmatched": sales // 20, "null_keys": sales // 100} | counts
     product = DimensionAnswer(
         algorithm="inlj",
-        counts={"hits": sales * 0.8, "misses": sales * 0.2, **joined},
+        counts=JoinStatistics(hits=sales * 8 // 10, misses=sales // 5, **joined),
         seconds=sales / 50_000,
         memory={"cache": 8 << 20, "sales": 1 << 20},
         memory_limit=32 << 20,
@@ -212,12 +213,11 @@ def crowded() -> TaskAnswer:
     """A job whose every figure is long."""
     answer = an_answer(wait=590.0)
     usual = answer.dimensions["product"]
-    usual.counts = {name: count * 98_765 for name, count in usual.counts.items()}
     answer.sales, answer.rejected, answer.topics = 98_765_432, {"not_json": 1_975_308}, {"sales": 100_740_740}
     for name, algorithm in (("product", "auto"), ("customer", "x-hybridjoin"), ("store", "front stage + hybridjoin")):
         answer.dimensions[name] = DimensionAnswer(
             algorithm=algorithm,
-            counts=usual.counts,
+            counts=JoinStatistics(matched=93_826_750, unmatched=4_938_250, hits=79_012_000, misses=19_753_000),
             seconds=100.0,
             predicted_rate=3_456_789.0,
             memory={"cache": 1_000 << 20},
