@@ -6,8 +6,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS, Family
+from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS
+from pipeline.watch.family import Family
 
 PAGE = Path(__file__).with_name("metrics.md")
 
@@ -73,7 +75,7 @@ def _parts() -> Iterator[str]:
     yield _FLINK
 
 
-def _section(title: str, sentence: str, families: Mapping[str, Family]) -> Iterator[str]:
+def _section(title: str, sentence: str, families: Mapping[str, Family[Any]]) -> Iterator[str]:
     yield f"\n## {title}\n\n{sentence}\n\n| metric | labels | meaning |\n|---|---|---|\n"
     for name, family in families.items():
         labels = ", ".join(f"`{label}`" for label in family.labels) or "-"

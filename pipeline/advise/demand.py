@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pipeline.plan import Plan
+from pipeline.watch import families
 from pipeline.watch.scrape import NoAnswer, scrape
 
 _LARGE = 50_000  # messages a batch, in which the time to read them is hardly a time of waiting for them
@@ -39,12 +40,12 @@ class Way:
             seen = scrape(url)
         except NoAnswer:
             return cls()
-        messages, batches = seen.total("millrace_messages_total"), seen.total("millrace_batches_total")
+        messages, batches = seen.total(families.MESSAGES), seen.total(families.BATCHES)
         if messages < _LARGE or not batches:
             return cls()
         # In small batches most of the reading is waiting for more.
         phases = ("read", "parse", "write") if messages / batches >= _LARGE else ("parse", "write")
-        seconds = {phase: seen.total("millrace_phase_seconds_total", phase=phase) / messages for phase in phases}
+        seconds = {phase: seen.total(families.PHASE_SECONDS, phase=phase) / messages for phase in phases}
         known = {phase: each for phase, each in seconds.items() if each > 0}
         return cls(**known, measured=frozenset(known))
 

@@ -31,6 +31,7 @@ from pipeline.laptop.demo_result import show
 from pipeline.laptop.stack.stack import Stack, StackInfo
 from pipeline.plan import resolve
 from pipeline.reconcile import reconcile
+from pipeline.watch import families
 from pipeline.watch.panel import Panel
 
 TOPIC = "sales"
@@ -161,12 +162,12 @@ class _CaughtUp:
             return False
         sent = self._sending.result().messages
         seen = self._job.metrics()
-        committed = seen.total("millrace_messages_total") if seen else self._committed
+        committed = seen.total(families.MESSAGES) if seen else self._committed
         if committed > self._committed:
             self._committed, self._moved_at = committed, time.monotonic()
         if time.monotonic() - self._moved_at > _STALLS_AFTER:
             raise self._job.trouble(f"has committed {committed:,.0f} of {sent:,} messages and stands still")
-        return seen is not None and committed >= sent and seen.total("millrace_backlog_messages") == 0
+        return seen is not None and committed >= sent and seen.total(families.BACKLOG) == 0
 
 
 @contextmanager

@@ -16,6 +16,10 @@ WRONG_TYPE = "wrong_type"
 OUT_OF_RANGE = "out_of_range"
 BAD_TEXT = "bad_text"
 BAD_TIMESTAMP = "bad_timestamp"
+ALL = (
+    EMPTY, TOO_LARGE, NOT_UTF8, NOT_JSON, TOO_DEEP, NOT_AN_OBJECT,
+    DUPLICATE_FIELD, MISSING_FIELD, WRONG_TYPE, OUT_OF_RANGE, BAD_TEXT, BAD_TIMESTAMP,
+)  # fmt: skip
 
 _SHOWN = 40  # characters of a value that a sentence repeats
 

@@ -1,18 +1,32 @@
-"""The names, labels and meanings of everything Millrace publishes; `metrics.py` fills them."""
+"""All that Millrace publishes: for each metric a row with its labels, its meaning, and where a committed batch has it.
+
+`publish.py` fills the rows, `scrape.py` asks by them, deploy/docs/metrics.md is written from them.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from operator import add
 
 import numpy as np
 
-Labels = tuple[str, ...]
-
-
-class Family(NamedTuple):
-    labels: Labels
-    meaning: str
-
+from pipeline.answers.histogram import Histogram
+from pipeline.answers.task import DimensionAnswer
+from pipeline.parse import reasons
+from pipeline.watch.family import (
+    Family,
+    Found,
+    Labels,
+    batch,
+    by,
+    by_dimension_and,
+    by_join_and,
+    dimensions,
+    each,
+    joins,
+    nowhere,
+    reads,
+)
 
 # Six a decade, from 1 ms to 10 min: neighbours differ by half, and a quantile lies between two of them. Between 0.1 and
 # 2 s, where the freshness of a healthy job lies, they differ by a tenth to a quarter.
@@ -20,49 +34,162 @@ _FINE = (0.12, 0.17, 0.25, 0.35, 0.4, 0.6, 0.8, 0.9, 1.2, 1.35, 1.75)
 BUCKETS = np.array([step * 10.0**power for power in range(-3, 3) for step in (1, 1.5, 2, 3, 5, 7)] + [*_FINE])
 BUCKETS = np.append(np.sort(np.round(BUCKETS[BUCKETS < 600], 4)), 600.0)
 
-JOIN = ("dimension", "algorithm")
-COUNTERS = {
-    "millrace_messages_total": Family(("topic",), "Messages read from Kafka and committed, as facts or rejects."),
-    "millrace_skipped_messages_total": Family(("topic",), "Messages left out by `millrace skip`, in all gaps so far."),
-    "millrace_sales_total": Family((), "Sales committed to the facts."),
-    "millrace_rejects_total": Family(("reason",), "Messages committed to the rejects."),
-    "millrace_served_sales_total": Family((*JOIN, "outcome"), "Sales served: matched, unmatched or null_key."),
-    "millrace_join_seconds_total": Family(JOIN, "Worker seconds in the join, waiting for the master included."),
-    "millrace_cache_hits_total": Family(("dimension",), "Sales served from memory, remembered absences included."),
-    "millrace_cache_misses_total": Family(("dimension",), "Sales for which the master had to be asked."),
-    "millrace_cache_evictions_total": Family(("dimension",), "Master rows thrown out of memory."),
-    "millrace_cache_loads_total": Family(("dimension",), "Requests to the master, of any kind."),
-    "millrace_cache_load_failures_total": Family(("dimension",), "Attempts of requests that failed, retried or not."),
-    "millrace_master_queries_total": Family(("dimension", "kind"), "Queries to the master."),
-    "millrace_master_rows_total": Family(("dimension", "kind"), "Rows the master returned."),
-    "millrace_master_bytes_total": Family(("dimension", "kind"), "Bytes the master returned, in Arrow."),
-    "millrace_master_seconds_total": Family(("dimension", "kind"), "Worker seconds waiting for the master."),
-    "millrace_master_failures_total": Family(("dimension", "kind"), "Attempts that failed, retried or not."),
-    "millrace_phase_seconds_total": Family(("phase",), "Seconds of workers in read, parse, enrich, write; in commit."),
-    "millrace_batches_total": Family(("outcome",), "Micro-batches: committed or failed."),
-    "millrace_batch_failures_total": Family(("reason",), "Failed micro-batches by what failed."),
-}
-GAUGES = {
-    "millrace_service_rate": Family(JOIN, "Last batch: sales served per worker second of join time."),
-    "millrace_predicted_service_rate": Family(
-        JOIN, "Last batch: the service rate the cost model says for windows of its sizes."
-    ),
-    "millrace_cache_load_seconds": Family(("dimension",), "Last batch: mean duration of a request to the master."),
-    "millrace_cache_rows": Family(("dimension",), "Master rows and absences in memory, in the last batch's workers."),
-    "millrace_cache_bytes": Family(("dimension",), "Bytes they take."),
-    "millrace_budget_used_bytes": Family(("dimension", "part"), "Join memory in use, in the last batch's workers."),
-    "millrace_budget_limit_bytes": Family(("dimension",), "Join memory allowed, in the last batch's workers."),
-    "millrace_backlog_messages": Family(("topic",), "Messages in Kafka that no commit covers yet."),
-    "millrace_last_batch_sales": Family((), "Sales in the last committed batch."),
-    "millrace_last_batch_id": Family((), "Number of the last committed batch."),
-    "millrace_last_commit_timestamp_seconds": Family((), "Unix time of the last commit."),
-    "millrace_workers": Family((), "Python workers that took part in the last batch."),
-    "millrace_worker_peak_bytes": Family((), "Largest resident set any worker has had so far."),
-    "millrace_ready": Family((), "1 once Kafka and the master have both answered."),
-    "millrace_build_info": Family(("version", "python", "pyarrow"), "Always 1; what is running."),
-}
-HISTOGRAMS = {
-    "millrace_queue_wait_seconds": Family(JOIN, "Kafka timestamp until the join admitted the sale."),
-    "millrace_processing_seconds": Family(JOIN, "Admitted until served."),
-    "millrace_freshness_seconds": Family((), "Kafka timestamp until the Delta commit, of every message."),
-}
+COUNTERS: dict[str, Family[float]] = {}
+GAUGES: dict[str, Family[float]] = {}
+HISTOGRAMS: dict[str, Family[Histogram]] = {}
+
+_DIMENSION = ("dimension",)
+_JOIN = ("dimension", "algorithm")
+_READ = ("dimension", "kind")
+_AUTO = "auto"  # the algorithm that chooses anew for every window
+COMMITTED, FAILED = "committed", "failed"  # outcomes of a batch
+
+
+def _counter(
+    name: str, labels: Labels, meaning: str, found: Found[float] = nowhere, from_start: tuple[Labels, ...] = ()
+) -> Family[float]:
+    """Grows by what each batch adds."""
+    row = COUNTERS[name] = Family(name, labels, meaning, found, add, from_start)
+    return row
+
+
+def _gauge(
+    name: str, labels: Labels, meaning: str, found: Found[float] = nowhere, replaced: bool = False
+) -> Family[float]:
+    """Shows the newest batch that says something."""
+    row = GAUGES[name] = Family(name, labels, meaning, found, lambda _, now: now, replaced=replaced)
+    return row
+
+
+def _peak(name: str, labels: Labels, meaning: str, found: Found[float]) -> Family[float]:
+    """Shows the highest of all batches."""
+    row = GAUGES[name] = Family(name, labels, meaning, found, max)
+    return row
+
+
+def _histogram(name: str, labels: Labels, meaning: str, found: Found[Histogram]) -> Family[Histogram]:
+    row = HISTOGRAMS[name] = Family(name, labels, meaning, found, add)
+    return row
+
+
+def _outcomes(join: DimensionAnswer) -> Mapping[str, float]:
+    """A join counts a null key among the unmatched: it is served the unknown member too."""
+    counts = join.counts
+    unmatched = counts.unmatched - counts.null_keys
+    return {"matched": counts.matched, "unmatched": unmatched, "null_key": counts.null_keys}
+
+
+def _ways(join: DimensionAnswer) -> Mapping[str, float]:
+    counts = join.counts
+    ways = {"look-ups": counts.looked_up, "pages": counts.by_pages, "scan": counts.by_scan}
+    return ways if join.algorithm == _AUTO else {}
+
+
+def _rate(join: DimensionAnswer) -> float | None:
+    return join.counts.served / join.seconds if join.counts.served and join.seconds > 0 else None
+
+
+def _mean_seconds(join: DimensionAnswer) -> float | None:
+    total = join.reads.total
+    return total.seconds / total.queries if total.queries else None
+
+
+# fmt: off
+MESSAGES = _counter(
+    "millrace_messages_total", ("topic",), "Messages read from Kafka and committed, as facts or rejects.",
+    by(lambda answer: answer.topics))
+SKIPPED = _counter(
+    "millrace_skipped_messages_total", ("topic",), "Messages left out by `millrace skip`, in all gaps so far.")
+SALES = _counter(
+    "millrace_sales_total", (), "Sales committed to the facts.",
+    each(batch, lambda done: done.answer.sales), from_start=((),))
+REJECTS = _counter(
+    "millrace_rejects_total", ("reason",), "Messages committed to the rejects.",
+    by(lambda answer: answer.rejected), from_start=tuple((reason,) for reason in reasons.ALL))
+SERVED = _counter(
+    "millrace_served_sales_total", (*_JOIN, "outcome"), "Sales served: matched, unmatched or null_key.",
+    by_join_and(_outcomes))
+JOIN_SECONDS = _counter(
+    "millrace_join_seconds_total", _JOIN, "Worker seconds in the join, waiting for the master included.",
+    each(joins, lambda join: join.seconds))
+AUTO_WINDOWS = _counter(
+    "millrace_auto_windows_total", ("dimension", "way"),
+    "Windows of sales that `auto` fetched rows for: by look-ups, by pages (the rest by look-ups), or by a scan.",
+    by_dimension_and(_ways))
+CACHE_HITS = _counter(
+    "millrace_cache_hits_total", _DIMENSION, "Sales served from memory, remembered absences included.",
+    each(dimensions, lambda join: join.counts.hits))
+CACHE_MISSES = _counter(
+    "millrace_cache_misses_total", _DIMENSION, "Sales for which the master had to be asked.",
+    each(dimensions, lambda join: join.counts.misses))
+_counter(
+    "millrace_cache_evictions_total", _DIMENSION, "Master rows thrown out of memory.",
+    each(dimensions, lambda join: join.counts.evicted))
+_counter(
+    "millrace_cache_loads_total", _DIMENSION, "Requests to the master, of any kind.",
+    each(dimensions, lambda join: join.reads.total.queries))
+_counter(
+    "millrace_cache_load_failures_total", _DIMENSION, "Attempts of requests that failed, retried or not.",
+    each(dimensions, lambda join: join.reads.total.failures))
+_counter("millrace_master_queries_total", _READ, "Queries to the master.", each(reads, lambda read: read.queries))
+_counter("millrace_master_rows_total", _READ, "Rows the master returned.", each(reads, lambda read: read.rows))
+_counter(
+    "millrace_master_bytes_total", _READ, "Bytes the master returned, in Arrow.", each(reads, lambda read: read.bytes))
+_counter(
+    "millrace_master_seconds_total", _READ, "Worker seconds waiting for the master.",
+    each(reads, lambda read: read.seconds))
+_counter(
+    "millrace_master_failures_total", _READ, "Attempts that failed, retried or not.",
+    each(reads, lambda read: read.failures))
+PHASE_SECONDS = _counter(
+    "millrace_phase_seconds_total", ("phase",), "Seconds of workers in read, parse, enrich, write; in commit.",
+    by(lambda answer: answer.phases))
+BATCHES = _counter(
+    "millrace_batches_total", ("outcome",), "Micro-batches: committed or failed.",
+    by(lambda _: {COMMITTED: 1}), from_start=((COMMITTED,), (FAILED,)))
+BATCH_FAILURES = _counter("millrace_batch_failures_total", ("reason",), "Failed micro-batches by what failed.")
+
+_gauge(
+    "millrace_service_rate", _JOIN, "Last batch: sales served per worker second of join time.",
+    each(joins, _rate), replaced=True)
+PREDICTED_RATE = _gauge(
+    "millrace_predicted_service_rate", _JOIN,
+    "Last batch: the service rate the cost model says for windows of its sizes.",
+    each(joins, lambda join: join.predicted_rate or None), replaced=True)
+_gauge(
+    "millrace_cache_load_seconds", _DIMENSION, "Last batch: mean duration of a request to the master.",
+    each(dimensions, _mean_seconds))
+_gauge(
+    "millrace_cache_rows", _DIMENSION, "Master rows and absences in memory, in the last batch's workers.",
+    each(dimensions, lambda join: join.cached_rows))
+_gauge(
+    "millrace_cache_bytes", _DIMENSION, "Bytes they take.", each(dimensions, lambda join: join.memory.get("cache", 0)))
+BUDGET_USED = _gauge(
+    "millrace_budget_used_bytes", ("dimension", "part"), "Join memory in use, in the last batch's workers.",
+    by_dimension_and(lambda join: join.memory), replaced=True)
+BUDGET_LIMIT = _gauge(
+    "millrace_budget_limit_bytes", _DIMENSION, "Join memory allowed, in the last batch's workers.",
+    each(dimensions, lambda join: join.memory_limit))
+BACKLOG = _gauge("millrace_backlog_messages", ("topic",), "Messages in Kafka that no commit covers yet.")
+_gauge(
+    "millrace_last_batch_sales", (), "Sales in the last committed batch.",
+    each(batch, lambda done: done.answer.sales))
+_gauge("millrace_last_batch_id", (), "Number of the last committed batch.", each(batch, lambda done: done.batch))
+LAST_COMMIT = _gauge(
+    "millrace_last_commit_timestamp_seconds", (), "Unix time of the last commit.", each(batch, lambda done: done.at))
+WORKERS = _gauge(
+    "millrace_workers", (), "Python workers that took part in the last batch.",
+    each(batch, lambda done: len(done.answer.workers) or None))  # an empty batch has none
+_peak(
+    "millrace_worker_peak_bytes", (), "Largest resident set any worker has had so far.",
+    each(batch, lambda done: done.answer.peak_bytes))
+READY = _gauge("millrace_ready", (), "1 once Kafka and the master have both answered.")
+BUILD_INFO = _gauge("millrace_build_info", ("version", "python", "pyarrow"), "Always 1; what is running.")
+
+QUEUE_WAIT = _histogram(
+    "millrace_queue_wait_seconds", _JOIN, "Kafka timestamp until the join admitted the sale.",
+    each(joins, lambda join: join.queue_wait))
+_histogram("millrace_processing_seconds", _JOIN, "Admitted until served.", each(joins, lambda join: join.processing))
+FRESHNESS = _histogram(
+    "millrace_freshness_seconds", (), "Kafka timestamp until the Delta commit, of every message.",
+    each(batch, lambda done: done.answer.age.shifted(done.at - done.answer.at)))

@@ -11,7 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from pipeline.answers.histogram import Histogram
-from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS, Labels
+from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS
+from pipeline.watch.family import Labels
 
 LOOK_BACK = 60.0  # seconds
 _APART = 2.0  # seconds between moments that are kept: thirty of them take two megabytes
@@ -31,8 +32,8 @@ class Moment(Collector):
                 for labels, value in sorted(self.values[name].items()):
                     metric.add_metric(labels, value)
                 yield metric
-        for name, family in HISTOGRAMS.items():
-            exposed = HistogramMetricFamily(name, family.meaning, labels=family.labels)
+        for name, durations in HISTOGRAMS.items():
+            exposed = HistogramMetricFamily(name, durations.meaning, labels=durations.labels)
             for labels, histogram in sorted(self.histograms[name].items()):
                 exposed.add_metric(labels, _buckets(histogram), histogram.total)
             yield exposed

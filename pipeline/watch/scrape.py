@@ -7,11 +7,15 @@ import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline.answers.histogram import Histogram
 from pipeline.errors import MillraceError
+from pipeline.watch import families
+from pipeline.watch.family import Family
 from pipeline.watch.server import SECONDS_AGO
 
 _TIMEOUT = 5.0  # seconds
@@ -39,12 +43,12 @@ class Scrape:
                 samples[sample.name][frozenset(sample.labels.items())] = sample.value
         return cls(at, dict(samples), ago)
 
-    def of(self, name: str, **labels: str) -> dict[Labels, float]:
-        """The samples of a name that have these labels, others being free."""
-        return {key: value for key, value in self.samples.get(name, {}).items() if labels.items() <= set(key)}
+    def of(self, family: Family[float], **labels: str) -> dict[Labels, float]:
+        """The samples of a metric that have these labels, others being free."""
+        return self._of(family.name, labels)
 
-    def total(self, name: str, **labels: str) -> float:
-        return sum(self.of(name, **labels).values())
+    def total(self, family: Family[float], **labels: str) -> float:
+        return sum(self.of(family, **labels).values())
 
     def since(self, earlier: Scrape | None) -> Scrape:
         """The growth of everything. A counter that fell was started anew: it has grown by what it shows."""
@@ -59,10 +63,10 @@ class Scrape:
             }
         return Scrape(self.at - earlier.at, grown)
 
-    def quantile(self, q: float, histogram: str, **labels: str) -> float | None:
+    def quantile(self, q: float, histogram: Family[Histogram], **labels: str) -> float | None:
         """The q-quantile in seconds, interpolated within its bucket; None when nothing was observed."""
         counts: dict[float, float] = defaultdict(float)
-        for key, count in self.of(f"{histogram}_bucket", **labels).items():
+        for key, count in self._of(f"{histogram.name}_bucket", labels).items():
             counts[float(dict(key)["le"])] += count
         bounds = sorted(counts)
         if not bounds or counts[bounds[-1]] <= 0:
@@ -74,6 +78,9 @@ class Scrape:
                 return lower + (bound - lower) * max(0.0, rank - below) / (counts[bound] - below)
             lower, below = bound, counts[bound]
         return lower
+
+    def _of(self, name: str, labels: Mapping[str, str]) -> dict[Labels, float]:
+        return {key: value for key, value in self.samples.get(name, {}).items() if labels.items() <= set(key)}
 
 
 @dataclass(frozen=True)
@@ -148,7 +155,7 @@ def scrape(url: str) -> Scrape:
         ) from error
     except ValueError as error:
         raise NoAnswer(f"{url} answers, but not with metrics ({error}).") from error
-    if not seen.of("millrace_build_info"):
+    if not seen.of(families.BUILD_INFO):
         raise NoAnswer(f"{url} answers, but it is no Millrace job.")
     return seen
 
@@ -156,49 +163,49 @@ def scrape(url: str) -> Scrape:
 def compare(earlier: Scrape | None, now: Scrape) -> Snapshot:
     """What happened between two looks. Without an earlier one rates are unknown, the rest is since the job began."""
     grown = now.since(earlier)
-    messages, rejects = grown.total("millrace_messages_total"), grown.total("millrace_rejects_total")
-    committed_at = now.total("millrace_last_commit_timestamp_seconds")
+    messages, rejects = grown.total(families.MESSAGES), grown.total(families.REJECTS)
+    committed_at = now.total(families.LAST_COMMIT)
     return Snapshot(
-        ready=now.total("millrace_ready") > 0,
-        rate=grown.total("millrace_sales_total") / grown.at if earlier and grown.at > 0 else None,
-        freshness=_median_and_tail(grown, "millrace_freshness_seconds"),
+        ready=now.total(families.READY) > 0,
+        rate=grown.total(families.SALES) / grown.at if earlier and grown.at > 0 else None,
+        freshness=_median_and_tail(grown, families.FRESHNESS),
         joins=tuple(_join(now, grown, dimension, algorithm) for dimension, algorithm in _joins(now)),
-        backlog={dict(key)["topic"]: value for key, value in now.of("millrace_backlog_messages").items()},
-        sales=now.total("millrace_sales_total"),
-        rejects=now.total("millrace_rejects_total"),
+        backlog={dict(key)["topic"]: value for key, value in now.of(families.BACKLOG).items()},
+        sales=now.total(families.SALES),
+        rejects=now.total(families.REJECTS),
         rejects_share=_share(rejects, messages),
         committed_ago=max(0.0, now.at - committed_at) if committed_at else None,
-        batches=now.total("millrace_batches_total", outcome="committed"),
-        failed_batches=now.total("millrace_batches_total", outcome="failed"),
-        workers=round(now.total("millrace_workers")),
+        batches=now.total(families.BATCHES, outcome=families.COMMITTED),
+        failed_batches=now.total(families.BATCHES, outcome=families.FAILED),
+        workers=round(now.total(families.WORKERS)),
     )
 
 
 def _joins(now: Scrape) -> list[tuple[str, str]]:
     """Dimensions and the algorithm each has used, in alphabetical order."""
-    series = map(dict, now.of("millrace_join_seconds_total"))
+    series = map(dict, now.of(families.JOIN_SECONDS))
     return sorted((labels["dimension"], labels["algorithm"]) for labels in series)
 
 
 def _join(now: Scrape, grown: Scrape, dimension: str, algorithm: str) -> JoinSnapshot:
     join = {"dimension": dimension, "algorithm": algorithm}
-    served = grown.total("millrace_served_sales_total", **join)
-    hits = grown.total("millrace_cache_hits_total", dimension=dimension)
-    misses = grown.total("millrace_cache_misses_total", dimension=dimension)
+    served = grown.total(families.SERVED, **join)
+    hits = grown.total(families.CACHE_HITS, dimension=dimension)
+    misses = grown.total(families.CACHE_MISSES, dimension=dimension)
     return JoinSnapshot(
         dimension=dimension,
         algorithm=algorithm,
-        service_rate=_share(served, grown.total("millrace_join_seconds_total", **join)),
-        predicted_rate=now.total("millrace_predicted_service_rate", **join) or None,
-        queue_wait=_median_and_tail(grown, "millrace_queue_wait_seconds", **join),
+        service_rate=_share(served, grown.total(families.JOIN_SECONDS, **join)),
+        predicted_rate=now.total(families.PREDICTED_RATE, **join) or None,
+        queue_wait=_median_and_tail(grown, families.QUEUE_WAIT, **join),
         hits=_share(hits, hits + misses),
-        unmatched=_share(grown.total("millrace_served_sales_total", **join, outcome="unmatched"), served),
-        used_bytes=now.total("millrace_budget_used_bytes", dimension=dimension),
-        limit_bytes=now.total("millrace_budget_limit_bytes", dimension=dimension),
+        unmatched=_share(grown.total(families.SERVED, **join, outcome="unmatched"), served),
+        used_bytes=now.total(families.BUDGET_USED, dimension=dimension),
+        limit_bytes=now.total(families.BUDGET_LIMIT, dimension=dimension),
     )
 
 
-def _median_and_tail(grown: Scrape, histogram: str, **labels: str) -> tuple[float | None, float | None]:
+def _median_and_tail(grown: Scrape, histogram: Family[Histogram], **labels: str) -> tuple[float | None, float | None]:
     return grown.quantile(0.5, histogram, **labels), grown.quantile(0.99, histogram, **labels)
 
 

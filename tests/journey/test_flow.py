@@ -13,6 +13,7 @@ import pytest
 from pipeline import flow, source
 from pipeline.answers.task import Offsets, TaskAnswer, decode, encode
 from pipeline.config.settings import load
+from pipeline.driver.worker import make_join
 from pipeline.enrich import Dimension
 from pipeline.errors import MasterReadFailed, WarehouseRefused
 from pipeline.flow import SaleFlow
@@ -22,6 +23,9 @@ from pipeline.parse import Parser
 from pipeline.plan import Plan, resolve
 from pipeline.warehouse.files import TableFiles
 from pipeline.warehouse.port import Batch
+from pipeline.watch import families
+from pipeline.watch.publish import Metrics
+from pipeline.watch.scrape import scrape
 
 SENT_AT = 1_700_000_000_000_000  # 2023-11-14 22:13:20 UTC, in microseconds
 
@@ -133,6 +137,30 @@ def test_the_predicted_service_rate_is_that_of_the_windows_as_they_came(tmp_path
         answer = flow.run([batch_of(*map(sale, range(n, n + 50)), first_offset=n) for n in range(0, 200, 50)])
         assert answer.dimensions["product"].predicted_rate == pytest.approx(200 / (150 / 1_500 + 50 / 500))
     assert answer.dimensions["customer"].predicted_rate == 0  # nobody was asked
+
+
+def test_which_way_auto_took_arrives_at_the_endpoint(tmp_path: Path, masters) -> None:
+    """From the join's own count, through a task's answer, to what Prometheus is told."""
+    assignments = ["dimensions.product.memory=4 MiB", "dimensions.store.algorithm=inlj"]
+    flow, plan = flow_into(tmp_path, masters, *assignments), resolve(load(None, assignments, {}))
+    auto = make_join(plan, "product", master_of(plan, "product", {b"P%d" % n: n for n in range(20_000)}))
+    flow.dimensions[0] = Dimension(plan.dimensions["product"], auto)
+    metrics = Metrics()
+    for batch in range(3):
+        sales = [sale(n, product_code=f"P{n * 7 % 20_000}") for n in range(batch * 500, (batch + 1) * 500)]
+        metrics.published(decode(encode(flow.run([batch_of(*sales, first_offset=batch * 500)]))), 0.0, batch)
+    url = f"http://127.0.0.1:{metrics.serve('127.0.0.1', 0)}/metrics"
+    try:
+        told = scrape(url).of(families.AUTO_WINDOWS)
+    finally:
+        metrics.close()
+    counted = auto.statistics
+    assert {(dict(labels)["dimension"], dict(labels)["way"]): windows for labels, windows in told.items()} == {
+        ("product", "look-ups"): counted.looked_up,
+        ("product", "pages"): counted.by_pages,
+        ("product", "scan"): counted.by_scan,
+    }
+    assert sum(told.values()) >= 3  # a window in each batch, at the least
 
 
 def test_two_topics_in_one_window_keep_their_names_and_offsets(tmp_path: Path, masters) -> None:

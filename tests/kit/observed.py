@@ -22,6 +22,7 @@ from pipeline.generate.run import generate
 from pipeline.generate.sent import Sent
 from pipeline.generate.workload import Workload
 from pipeline.laptop.stack.stack import StackInfo
+from pipeline.watch import families
 from pipeline.watch.scrape import NoAnswer, scrape
 from tests.kit.prometheus import Prometheus
 from tests.kit.running import Job, wait_until
@@ -88,7 +89,7 @@ def url_of(job: Job) -> str:
 def is_ready(job: Job) -> bool:
     assert job.running, job.tail()
     try:
-        return bool(url_of(job)) and scrape(url_of(job)).total("millrace_ready") > 0
+        return bool(url_of(job)) and scrape(url_of(job)).total(families.READY) > 0
     except NoAnswer:
         return False
 

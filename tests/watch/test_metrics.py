@@ -32,10 +32,12 @@ def metrics() -> Iterator[Metrics]:
     metrics.close()
 
 
-def an_answer(sales: int = 100, age: float = 2.0) -> TaskAnswer:
+def an_answer(sales: int = 100, age: float = 2.0, algorithm: str = "front stage + inlj") -> TaskAnswer:
     product = DimensionAnswer(
-        algorithm="front stage + inlj",
-        counts=JoinStatistics(matched=90, unmatched=10, null_keys=4, hits=70, misses=26, evicted=5),
+        algorithm=algorithm,
+        counts=JoinStatistics(
+            matched=90, unmatched=10, null_keys=4, hits=70, misses=26, evicted=5, looked_up=6, by_scan=1
+        ),
         reads=Reads({"lookup": ReadCount(queries=2, rows=20, bytes=2_000, seconds=0.5, failures=1)}),
         seconds=0.25,
         predicted_rate=500.0,
@@ -166,6 +168,16 @@ def test_rates_of_an_algorithm_that_is_not_used_any_more_are_gone_and_its_counte
     assert found["millrace_served_sales_total", "meshjoin", "product", "matched"] == 90
 
 
+def test_only_auto_tells_which_way_it_took(metrics: Metrics) -> None:
+    metrics.published(an_answer(), COMMITTED_AT, 7)
+    assert not [labels for labels in samples(metrics) if labels[0] == "millrace_auto_windows_total"]
+    for batch in (8, 9):
+        metrics.published(an_answer(algorithm="auto"), COMMITTED_AT, batch)
+    found = samples(metrics)
+    ways = {labels[2]: value for labels, value in found.items() if labels[0] == "millrace_auto_windows_total"}
+    assert ways == {"look-ups": 12, "pages": 0, "scan": 2}
+
+
 def test_freshness_is_the_age_at_the_commit_and_not_at_the_end_of_the_work(metrics: Metrics) -> None:
     metrics.published(an_answer(age=2.0), COMMITTED_AT, 0)  # the work ended half a second before the commit
     found = samples(metrics)
@@ -236,7 +248,7 @@ def test_a_topic_that_is_gone_has_no_backlog(metrics: Metrics) -> None:
 
 
 def test_names_follow_prometheus_rules(metrics: Metrics) -> None:
-    metrics.published(an_answer(), COMMITTED_AT, 0)
+    metrics.published(an_answer(algorithm="auto"), COMMITTED_AT, 0)
     metrics.backlog({"sales": 1})
     metrics.batch_failed("x")
     metrics.skipped({"sales": 1})

@@ -19,6 +19,7 @@ import pytest
 
 from pipeline.generate.keys import Sizes
 from pipeline.laptop.stack.stack import Stack, StackInfo
+from pipeline.watch import families
 from pipeline.watch.families import BUCKETS
 from pipeline.watch.logs import FORM
 from pipeline.watch.scrape import scrape
@@ -253,4 +254,4 @@ def test_after_a_restart_the_backlog_is_what_no_commit_covers(
 
 
 def _backlog(job: Job) -> list[float]:
-    return list(scrape(url_of(job)).of("millrace_backlog_messages").values())
+    return list(scrape(url_of(job)).of(families.BACKLOG).values())

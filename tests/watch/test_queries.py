@@ -25,8 +25,8 @@ BOARDS = sorted((DEPLOYED / "grafana" / "dashboards").glob("*.json"))
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """It has scraped two jobs, each with an algorithm of its own, through some batches."""
-    jobs = {algorithm: Metrics() for algorithm in ("front stage + inlj", "meshjoin")}
+    """It has scraped three jobs, each with an algorithm of its own, through some batches."""
+    jobs = {algorithm: Metrics() for algorithm in ("front stage + inlj", "meshjoin", "auto")}
     targets = [f"127.0.0.1:{metrics.serve('127.0.0.1', 0)}" for metrics in jobs.values()]
     folder = tmp_path_factory.mktemp("prometheus")
     server = Prometheus(folder, DEPLOYED / "prometheus", targets, every="200ms", supervised=True)
@@ -34,9 +34,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
     def three_batches_are_scraped() -> bool:
         for algorithm, metrics in jobs.items():
-            answer = an_answer()
+            answer = an_answer(algorithm=algorithm)
             answer.at = time.time()
-            answer.dimensions["product"].algorithm = algorithm
             metrics.published(answer, time.time(), 0)
             metrics.backlog({"sales": 3})
         return len(server.query("changes(millrace_sales_total[1m]) >= 3")) == len(jobs)
@@ -79,6 +78,6 @@ def test_a_panel_shows_only_what_is_chosen(prometheus: Prometheus) -> None:
 
 def test_the_predicted_rate_and_its_ratio_are_those_that_were_published(prometheus: Prometheus) -> None:
     predicted = prometheus.query("millrace_predicted_service_rate")
-    assert [series["value"][1] for series in predicted] == ["500", "500"]
+    assert [series["value"][1] for series in predicted] == ["500", "500", "500"]
     for series in prometheus.query("dimension_algorithm:millrace_service_rate:observed_to_predicted"):
         assert float(series["value"][1]) == pytest.approx(400 / 500, rel=0.05)  # 100 sales in 0.25 s of join time

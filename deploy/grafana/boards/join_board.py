@@ -11,6 +11,7 @@ _NAMED = "{{dimension}} {{algorithm}}"
 _QUEUE_WAIT = "millrace_queue_wait_seconds"
 _PROCESSING = "millrace_processing_seconds"
 _SERVED, _SECONDS = "millrace_served_sales_total", "millrace_join_seconds_total"
+_AUTO_WINDOWS = "millrace_auto_windows_total"
 _OBSERVED = f"{per_second(_SERVED, _JOIN, _BY_JOIN)} / {per_second(_SECONDS, _JOIN, _BY_JOIN)}"
 _PREDICTED = f"avg by (dimension, algorithm) (millrace_predicted_service_rate{{{_JOIN}}})"
 _BUDGET_USED = f"dimension:millrace_budget_used:ratio{{{_DIMENSION}}}"
@@ -86,7 +87,12 @@ def _service() -> list:
         ),
         curves(
             "Outcome", "Sales served a second: matched, unmatched (no such key), null key.", "ops",
-            {"{{dimension}} {{outcome}}": per_second(_SERVED, _JOIN, ["dimension", "outcome"])}, width=24,
+            {"{{dimension}} {{outcome}}": per_second(_SERVED, _JOIN, ["dimension", "outcome"])}, width=12,
+        ),
+        curves(
+            "Ways of auto", "Windows a second that auto fetched by look-ups, by pages or by a scan.",
+            "ops", {"{{dimension}} {{way}}": per_second(_AUTO_WINDOWS, _DIMENSION, ["dimension", "way"])},
+            stacked=True, width=12,
         ),
     ]  # fmt: skip
 
