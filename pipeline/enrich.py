@@ -14,15 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline import keys
+from pipeline import columns, keys
 from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionAnswer
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import WorkerSettings
 from pipeline.joins.algorithm import ABSENT, Positions, Served
 from pipeline.joins.join import Join
-
-UNKNOWN_MEMBER = -1
 
 Predict = Callable[[int], float]  # the service rate that the cost model expects in windows of so many sales
 
@@ -50,8 +48,8 @@ class Dimension:
         and the rows come in pieces no larger than a window.
         """
         self._windows.append(len(sales))
-        key = keys.pack([sales[f"sale.{k.field}"] for k in self.contract.natural_key])
-        for served in self._served(key, _unix_seconds(sales["message.timestamp"]), limits.window_sales):
+        key = keys.pack([sales[columns.of_sale(k.field)] for k in self.contract.natural_key])
+        for served in self._served(key, _unix_seconds(sales[columns.TIMESTAMP]), limits.window_sales):
             order, match, rows = _by_sale(served, len(sales), self.join.master.schema)
             if order is None:
                 yield self._with_columns(sales, match, rows)
@@ -63,9 +61,9 @@ class Dimension:
         found = rows.take(pa.array(match, mask=match == ABSENT))
         for column in self.contract.columns.names:
             values = found[column]
-            if column == "surrogate_key":
-                values = pc.fill_null(values, UNKNOWN_MEMBER)
-            sales = sales.append_column(f"{self.contract.name}.{column}", values)
+            if column == columns.SURROGATE_KEY:
+                values = pc.fill_null(values, columns.UNKNOWN_MEMBER)
+            sales = sales.append_column(columns.of_dimension(self.contract.name, column), values)
         return sales
 
     def _served(self, key: pa.Array, sent: np.ndarray, most: int) -> Iterator[list[Served]]:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline import facts, source
+from pipeline import columns, facts, source
 from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import Offsets, Phase, TaskAnswer
 from pipeline.config.contracts import TableContract
@@ -78,19 +78,19 @@ class SaleFlow:
 
         with _timing(answer, "write"):
             self.rejects.write(self._columns(self.rejects.contract, rejects))
-        for reason in rejects["reject.reason"].value_counts().to_pylist():
+        for reason in rejects[columns.REASON].value_counts().to_pylist():
             answer.rejected[reason["values"]] = answer.rejected.get(reason["values"], 0) + reason["counts"]
 
     def _parse(self, messages: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Every message is either a sale or a reject, and keeps the offset it came from."""
         sales, rejects = [self.sale_schema.empty_table()], []
         for topic, of_topic in _by_topic(messages):
-            parsed = self.parser_of(topic).parse(of_topic["message.value"].chunk(0))
-            came_from = of_topic.drop_columns("message.value").take(pa.array(parsed.valid))
-            fields = parsed.sales.rename_columns([f"sale.{name}" for name in parsed.sales.column_names])
-            sales.append(_beside(came_from, fields))
-            why = pa.table({"reject.reason": parsed.reasons, "reject.detail": parsed.details})
-            rejects.append(_beside(of_topic.take(pa.array(parsed.rejected)), why))
+            parsed = self.parser_of(topic).parse(of_topic[columns.VALUE].chunk(0))
+            came_from = of_topic.drop_columns(columns.VALUE).take(pa.array(parsed.valid))
+            fields = parsed.sales.rename_columns(list(map(columns.of_sale, parsed.sales.column_names)))
+            sales.append(_with_columns(came_from, fields))
+            why = pa.table({columns.REASON: parsed.reasons, columns.DETAIL: parsed.details})
+            rejects.append(_with_columns(of_topic.take(pa.array(parsed.rejected)), why))
         return pa.concat_tables(sales, promote_options="default").combine_chunks(), pa.concat_tables(rejects)
 
     def _enrich(self, sales: pa.Table, dimensions: Sequence[Dimension]) -> Iterator[pa.Table]:
@@ -139,33 +139,33 @@ class Lineage(Protocol):
 
 
 def _by_topic(messages: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    topics = pc.unique(messages["message.topic"]).to_pylist()
+    topics = pc.unique(messages[columns.TOPIC]).to_pylist()
     for topic in topics:
         yield (
             topic,
             messages
             if len(topics) == 1
-            else messages.filter(pc.equal(messages["message.topic"], topic)).combine_chunks(),
+            else messages.filter(pc.equal(messages[columns.TOPIC], topic)).combine_chunks(),
         )
 
 
-def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
-    for name in right.column_names:
-        left = left.append_column(name, right[name])
-    return left
+def _with_columns(table: pa.Table, more: pa.Table) -> pa.Table:
+    for name in more.column_names:
+        table = table.append_column(name, more[name])
+    return table
 
 
 def _count_messages(messages: pa.Table, answer: TaskAnswer) -> None:
     """Count by topic and partition, and note how old each message was when the task began."""
-    keys = ["message.topic", "message.partition"]
-    sent_at = messages["message.timestamp"].cast(pa.int64())
-    numbered = messages.select([*keys, "message.offset"]).append_column("sent", sent_at)
+    keys, sent_at = [columns.TOPIC, columns.PARTITION], messages[columns.TIMESTAMP].cast(pa.int64())
+    numbered = messages.select([*keys, columns.OFFSET]).rename_columns(["topic", "partition", "offset"])
     # A partition's messages come in the order of their offsets, so its last row is its newest.
-    measures = [("message.offset", "min"), ("message.offset", "max"), ("message.offset", "count"), ("sent", "last")]
-    for row in numbered.group_by(keys, use_threads=False).aggregate(measures).to_pylist():
-        topic, count = row["message.topic"], row["message.offset_count"]
-        read = Offsets(row["message.offset_min"], row["message.offset_max"], count, row["sent_last"])
-        partition = f"{topic}/{row['message.partition']}"
+    measures = [("offset", "min"), ("offset", "max"), ("offset", "count"), ("sent", "last")]
+    grouped = numbered.append_column("sent", sent_at).group_by(["topic", "partition"], use_threads=False)
+    for row in grouped.aggregate(measures).to_pylist():
+        topic, count = row["topic"], row["offset_count"]
+        read = Offsets(row["offset_min"], row["offset_max"], count, row["sent_last"])
+        partition = f"{topic}/{row['partition']}"
         before = answer.offsets.get(partition)
         answer.offsets[partition] = read if before is None else before + read
         answer.topics[topic] = answer.topics.get(topic, 0) + count

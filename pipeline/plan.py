@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline import facts, joins
+from pipeline import columns, facts, joins
 from pipeline.config.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
 from pipeline.config.loader import read_table
 from pipeline.config.settings import DimensionSettings, Settings
@@ -65,10 +65,9 @@ class Plan:
     @property
     def sale_schema(self) -> pa.Schema:
         """All columns a sale has after parsing, whatever topic it came from."""
-        columns = {n: t for n, t in facts.message_columns().items() if n not in ("message.value", "message.date")}
-        for contract in (self.default_topic, *self.topics.values()):
-            columns |= {f"sale.{field.name}": field.type for field in contract.schema}
-        return pa.schema(list(columns.items()))
+        kept = {name: kind for name, kind in columns.MESSAGE.items() if name != columns.VALUE}
+        topics = (self.default_topic, *self.topics.values())
+        return pa.schema([*(kept | columns.sale_columns(contract.schema for contract in topics)).items()])
 
 
 def resolve(settings: Settings) -> Plan:
@@ -91,31 +90,32 @@ def resolve(settings: Settings) -> Plan:
 
 def _check(plan: Plan) -> None:
     sale: dict[str, pa.DataType] = {}
-    for contract in (plan.default_topic, *plan.topics.values()):
+    topics = (plan.default_topic, *plan.topics.values())
+    for contract in topics:
         Parser(contract, plan.settings.kafka.max_message_bytes)  # refuses rules it could not keep
         for column in contract.schema:
-            known = sale.setdefault(f"sale.{column.name}", column.type)
+            known = sale.setdefault(column.name, column.type)
             if known != column.type:
                 raise BadContract(
                     f"topic contract {contract.name}: column {column.name} is {column.type}, but another topic's "
                     f"contract says {known}. Give one of them another name with `x-column`."
                 )
-    available = sale | facts.message_columns() | facts.JOB
+    available = columns.sale_columns(contract.schema for contract in topics) | columns.STAMPED | columns.JOB
     for name, dimension in plan.dimensions.items():
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in ("sale", "message", "job", "reject"):
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in columns.OTHERS:
             raise BadContract(f"dimensions.{name}: a dimension's name must be a plain word such as product.")
         for key in dimension.natural_key:
-            found = sale.get(f"sale.{key.field}")
+            found = sale.get(key.field)
             if found != arrow_type(key.type, f"dimension {name}"):
-                fields = ", ".join(f"{n[5:]} ({t})" for n, t in sorted(sale.items()))
+                fields = ", ".join(f"{name} ({kind})" for name, kind in sorted(sale.items()))
                 raise BadContract(
                     f"dimension {name}: its natural key needs the sale's field {key.field} as {key.type}, "
                     f"but it is {found or 'not there'}. The sale has: {fields}."
                 )
-        available |= {f"{name}.{field.name}": field.type for field in dimension.columns}
+        available |= columns.dimension_columns(name, dimension.columns)
         _check_memory(plan, name, dimension)
     facts.check(plan.facts, available)
-    facts.check(plan.rejects, facts.message_columns() | facts.REJECT | facts.JOB)
+    facts.check(plan.rejects, columns.STAMPED | columns.REJECT | columns.JOB)
 
 
 def _check_algorithm(name: str, settings: DimensionSettings) -> None:

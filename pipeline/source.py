@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.columns import KAFKA, MESSAGE
 from pipeline.config.settings import KafkaSettings, Settings, WorkerSettings
-from pipeline.facts import MESSAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LAST_MOMENT = pa.scalar(253_402_300_799_999_999, MESSAGE.field("timestamp").type)  # 9999-12-31 23:59:59.999999
+LAST_MOMENT = pa.scalar(253_402_300_799_999_999, KAFKA.field("timestamp").type)  # 9999-12-31 23:59:59.999999
 
 
 def read_stream(spark: SparkSession, settings: Settings) -> DataFrame:
@@ -22,7 +22,7 @@ def read_stream(spark: SparkSession, settings: Settings) -> DataFrame:
     stream = spark.readStream.format("kafka").options(**_options(settings.kafka))
     stream = stream.option("maxOffsetsPerTrigger", settings.job.max_offsets_per_trigger)
     stream = stream.option("minPartitions", spark.sparkContext.defaultParallelism)
-    return stream.load().select(*MESSAGE.names)
+    return stream.load().select(*KAFKA.names)
 
 
 def _options(kafka: KafkaSettings) -> dict[str, str]:
@@ -59,8 +59,8 @@ def windows(batches: Iterable[pa.RecordBatch], limits: WorkerSettings) -> Iterat
 
 
 def _window(batches: list[pa.RecordBatch]) -> pa.Table:
-    table = pa.Table.from_batches(batches).cast(MESSAGE)
+    table = pa.Table.from_batches(batches).cast(KAFKA)
     # Kafka takes any number for a time. Behind this one neither Delta nor Python knows a date.
     bounded = pc.if_else(pc.greater(table["timestamp"], LAST_MOMENT), LAST_MOMENT, table["timestamp"])
-    table = table.set_column(table.schema.get_field_index("timestamp"), MESSAGE.field("timestamp"), bounded)
-    return table.rename_columns([f"message.{name}" for name in table.column_names]).combine_chunks()
+    table = table.set_column(table.schema.get_field_index("timestamp"), KAFKA.field("timestamp"), bounded)
+    return table.rename_columns([*MESSAGE]).combine_chunks()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipeline import columns
 from pipeline.config.loader import Bytes
 from pipeline.plan import Plan
 
@@ -27,7 +28,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"3 enrich     MySQL {settings.master.user}@{settings.master.host}:{settings.master.port}"
     for name, contract in plan.dimensions.items():
         d = settings.dimensions[name]
-        keys = " + ".join(f"{k.column} = sale.{k.field}" for k in contract.natural_key)
+        keys = " + ".join(f"{k.column} = {columns.of_sale(k.field)}" for k in contract.natural_key)
         yield f"             {name}: {settings.master.database}.{contract.table} on {keys}"
         yield f"               -> {contract.surrogate_key}, {', '.join(contract.attributes)}"
         yield f"               {plan.join(name)}, {d.memory} a worker,"

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.columns import SURROGATE_KEY, UPDATED_AT
 from pipeline.config import resources
 from pipeline.config.contract_files import refuse_twice, tables, text, texts, toml
 from pipeline.errors import BadContract
@@ -106,8 +107,8 @@ class DimensionContract:
         """What a look-up returns beside the key, in order."""
         return pa.schema(
             [
-                pa.field("surrogate_key", pa.int64()),
-                pa.field("updated_at", pa.timestamp("us", tz="UTC")),
+                pa.field(SURROGATE_KEY, pa.int64()),
+                pa.field(UPDATED_AT, pa.timestamp("us", tz="UTC")),
                 *(pa.field(name, kind) for name, kind in self.attributes.items()),
             ]
         )
@@ -140,6 +141,11 @@ class TableContract:
     @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(c.name, c.type, metadata={"comment": c.meaning}) for c in self.columns])
+
+    @cached_property
+    def by_source(self) -> dict[str, Column]:
+        """The columns by where they come from; of several from one place the first."""
+        return {column.source: column for column in reversed(self.columns)}
 
 
 class Contracts:
@@ -180,7 +186,7 @@ class Contracts:
         attributes = document.get("attributes", {})
         if not isinstance(attributes, dict):
             raise BadContract(f"{path}: `attributes` = {attributes!r} must be a table of columns and their types.")
-        refuse_twice(["surrogate_key", "updated_at", *attributes], path)
+        refuse_twice([SURROGATE_KEY, UPDATED_AT, *attributes], path)
         return DimensionContract(
             name=name,
             table=text(document, path, "table"),

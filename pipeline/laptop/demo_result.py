@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table
 
+from pipeline import columns
 from pipeline.plan import Plan
 from pipeline.reconcile import Verdict
 from pipeline.warehouse.storage import table_uri
@@ -38,19 +39,19 @@ def show(plan: Plan, verdict: Verdict, settings_file: Path) -> None:
 
 def _enriched(plan: Plan, rows: list[dict[str, Any]]) -> Table:
     """Sales beside what the job added to them: each dimension as natural key -> surrogate key (attributes)."""
-    names = {column.source: column.name for column in plan.facts.columns}
     table = Table(title="Ten enriched sales", title_justify="left")
     table.add_column("sale")
     for dimension in plan.dimensions:
         table.add_column(dimension)
     table.add_column("quantity and price", justify="right")
     for row in rows:
-        cells = [str(row[names["sale.sale_id"]])]
+        of = {source: str(row[column.name]) for source, column in plan.facts.by_source.items()}
+        cells = [of[columns.of_sale("sale_id")]]
         for name, contract in plan.dimensions.items():
-            key = ", ".join(str(row[names[f"sale.{k.field}"]]) for k in contract.natural_key)
-            attributes = ", ".join(
-                str(row[names[f"{name}.{a}"]]) for a in contract.attributes if f"{name}.{a}" in names
-            )
-            cells.append(f"{key} -> {row[names[f'{name}.surrogate_key']]} ({attributes})")
-        table.add_row(*cells, f"{row['quantity']} x {row['unit_price']} {row['currency']}")
+            key = ", ".join(of[columns.of_sale(k.field)] for k in contract.natural_key)
+            added = [columns.of_dimension(name, attribute) for attribute in contract.attributes]
+            attributes = ", ".join(of[column] for column in added if column in of)
+            cells.append(f"{key} -> {of[columns.of_dimension(name, columns.SURROGATE_KEY)]} ({attributes})")
+        quantity, price, currency = (of[columns.of_sale(field)] for field in ("quantity", "unit_price", "currency"))
+        table.add_row(*cells, f"{quantity} x {price} {currency}")
     return table

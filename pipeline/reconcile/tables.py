@@ -33,14 +33,13 @@ class WarehouseTable:
         self.contract = contract
         self.uri = table_uri(settings.warehouse, contract.name)
         self._settings = settings
-        self._names = {column.source: column.name for column in reversed(contract.columns)}
 
     def has(self, source: str) -> bool:
-        return source in self._names
+        return source in self.contract.by_source
 
     def name(self, source: str) -> str:
         """The column's name in the table."""
-        return self._names[source]
+        return self.contract.by_source[source].name
 
     def require(self, sources: Iterable[str]) -> None:
         """Refuse a table that lacks what the proof goes by: in its contract, or on disk, where it may be older."""
@@ -78,8 +77,8 @@ class WarehouseTable:
         return _counted(pa.concat_tables([seen, *fresh]), sources)
 
     def _no_rows(self, sources: Sequence[str]) -> pa.Table:
-        types = {column.source: column.type for column in self.contract.columns}
-        return pa.schema([*((source, types[source]) for source in sources), (ROWS, pa.int64())]).empty_table()
+        types = [(source, self.contract.by_source[source].type) for source in sources]
+        return pa.schema([*types, (ROWS, pa.int64())]).empty_table()
 
     @property
     def _mine(self) -> Any:

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import keys
+from pipeline.columns import UNKNOWN_MEMBER
 from pipeline.config.contracts import DimensionContract
 from pipeline.errors import BadContract
 from pipeline.master.mysql.wire import Columns
 from pipeline.master.port import KEY
-
-UNKNOWN_MEMBER = -1
 
 # Texts stay the bytes they are: those are what the joins compare.
 _KEY_TYPES = {"int64": pa.int64(), "uint64": pa.uint64(), "string": pa.binary(), "binary": pa.binary()}
