@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 from deltalake import write_deltalake
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from pipeline import columns
 from pipeline import facts as fact_columns
 from pipeline.config import resources, settings
 from pipeline.config.contracts import Column, TableContract
@@ -141,8 +142,7 @@ def read_all(bootstrap: str, topic: str) -> pa.Table:
                 for r in records
             ]  # fmt: skip
     consumer.close()
-    types = {name: kind for name, kind in fact_columns.message_columns().items() if name != "message.date"}
-    return pa.Table.from_pylist(rows, pa.schema(list(types.items())))
+    return pa.Table.from_pylist(rows, pa.schema(list(columns.MESSAGE.items())))
 
 
 def test_right_tables_pass_every_check(world: World) -> None:
