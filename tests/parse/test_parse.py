@@ -9,9 +9,9 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from parse_samples import CONTRACT, FIELDS, LIMIT, as_json, message, parse, reason, sale
 
-from pipeline.parse import Parser
+from pipeline.parse import Parser, reasons
+from tests.kit.parse_samples import CONTRACT, FIELDS, LIMIT, as_json, message, parse, reason, sale
 
 
 def test_a_sale_becomes_one_row_of_the_contracts_columns() -> None:
@@ -330,3 +330,9 @@ def test_more_messages_than_a_window_are_counted_through() -> None:
 def test_large_messages_are_read_in_windows_of_bounded_size() -> None:
     messages = [message(f'"note":"{"x" * 900_000}"', customer_number=str(i)) for i in range(12)]
     assert parse(*messages).sales["customer_number"].to_pylist() == list(range(12))
+
+
+def test_every_reason_has_its_zero_before_a_message_is_rejected_for_it() -> None:
+    codes = {code for name, code in vars(reasons).items() if name.isupper() and isinstance(code, str)}
+    assert codes == set(reasons.ALL)
+    assert len(reasons.ALL) == len(codes) > 10

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from parse_judge import Undecided, judged
-from parse_samples import CONTRACT, FIELDS, LIMIT, message
 
 from pipeline.parse import Parsed, Parser
+from tests.kit.parse_judge import Undecided, judged
+from tests.kit.parse_samples import CONTRACT, FIELDS, LIMIT, message
 
 
 class NoFastPath:
