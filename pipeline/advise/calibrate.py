@@ -15,8 +15,9 @@ from pipeline.advise.calibrate_joins import in_flow, own_steps
 from pipeline.joins import make
 from pipeline.joins.algorithm import matched_rows
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
-from pipeline.joins.parts.cache import Newcomers, RowCache
+from pipeline.joins.parts.cache import RowCache
 from pipeline.joins.parts.keycodes import KeyCoder
+from pipeline.joins.parts.newcomers import Newcomers
 from pipeline.joins.parts.waiting import WaitingSales
 from pipeline.master.memory import MemoryMaster
 from pipeline.master.port import Master

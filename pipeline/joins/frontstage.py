@@ -12,9 +12,10 @@ import pyarrow as pa
 from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Setting, matched_rows
 from pipeline.joins.cost.frontstage import FrontStageModel, Split, behind
 from pipeline.joins.counts import JoinStatistics
-from pipeline.joins.parts.cache import NO_ROW, Newcomers, RowCache
+from pipeline.joins.parts.cache import RowCache
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex
+from pipeline.joins.parts.newcomers import NO_ROW, Newcomers
 from pipeline.joins.parts.threshold import Threshold
 from pipeline.joins.recipe import Recipe
 

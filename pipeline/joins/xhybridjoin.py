@@ -136,7 +136,7 @@ class ExtendedHybridJoin(HybridJoin):
             return
         if self._generation != self._pages.generation:
             self._generation = self._pages.generation
-            self._resident.forget(self._pages.pages)
+            self._resident.begin_anew(self._pages.pages)
         # The page is kept, and not the row: it is new, or does not exist, or sorts elsewhere. Another read of the page
         # would not tell.
         known = slots[self._resident.holds(self._page_of[slots])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.joins.parts.budget import most_that_fit
+from pipeline.joins.parts.kept import KeptRows, index_of
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
+from pipeline.joins.parts.newcomers import NO_ROW, Coming, Newcomers, together
 
 _RECORDER_BYTES = 4 + 4  # a slot's frequency and the moment it expires
 _ROW_NUMBER_BYTES = 4
@@ -22,25 +23,8 @@ _GONE = np.int32(0)
 YOUNG = 8  # one part of so many of the cached rows may wait to come in
 COPIED = 3  # the widest column is taken to be at most one part of so many of a row: it is copied while rows change
 
-NO_ROW = -1
 
-
-@dataclass(frozen=True)
-class Newcomers:
-    """Rows, or absences, that were wanted `frequency` times and may come in."""
-
-    codes: Codes
-    rows: pa.Table | None  # None: keys proved absent
-    frequency: npt.NDArray[np.float32]
-    expires: npt.NDArray[np.float64]  # the moment, in seconds since the cache was made
-
-    @property
-    def nbytes(self) -> int:
-        rows = 0 if self.rows is None else self.rows.nbytes
-        return rows + self.codes.nbytes + self.frequency.nbytes + self.expires.nbytes
-
-
-class RowCache:
+class RowCache(KeptRows):
     """
     Idea
         A hash index from key to slot; a slot knows its row's number in one Arrow table, how often it was wanted (the
@@ -58,6 +42,9 @@ class RowCache:
         >>> cache.consider(Newcomers(codes, rows, wanted, expires))
         >>> cache.merge(now=0.0), cache.find(codes, now=1.0).tolist(), cache.find(codes, now=61.0).tolist()
         (0, [-1, 0], [-1, -1])
+        >>> cache.forget(codes[1:])
+        >>> cache.find(codes, now=1.0).tolist(), len(cache)
+        ([-1, -1], 0)
     """
 
     def __init__(self, capacity: int, row_bytes: float, words: int, schema: pa.Schema) -> None:
@@ -134,7 +121,7 @@ class RowCache:
         self._drop(self._alive(self._expires <= now / _TICK))
         if not newcomers:
             return 0
-        coming = _together(newcomers, self.rows.schema, self._index.codes.shape[1])
+        coming = together(newcomers, self.rows.schema, self._index.codes.shape[1])
         known = self._index.find(coming.codes)
         coming.frequency[known >= 0] += self._frequency[known[known >= 0]]
         self._drop(known[known >= 0])
@@ -147,7 +134,7 @@ class RowCache:
         self._change_rows(coming.rows.take(pa.array(coming.row[enter[with_row]])), slots[with_row])
         return len(leave)
 
-    def _contest(self, coming: _Coming) -> tuple[npt.NDArray[np.int64], Slots]:
+    def _contest(self, coming: Coming) -> tuple[npt.NDArray[np.int64], Slots]:
         """Who of the newcomers may enter, and which slots have to leave: the most wanted stay, as far as there is room.
 
         Among equals those inside stay.
@@ -183,6 +170,15 @@ class RowCache:
             columns[f"new {name}"] = pa.chunked_array([*old.chunks, *rows[name].chunks], old.type).combine_chunks()
         self.rows = pa.Table.from_arrays(list(columns.values()), schema=schema)
 
+    def forget(self, codes: Codes) -> None:
+        """A row that is forgotten here leaves its table when others come in, like one that expires."""
+        slots = self._index.find(codes)
+        self._drop(np.unique(slots[slots >= 0]))
+        gone = index_of(codes)
+        rest = [some.without(gone) for some in self._newcomers]
+        self._newcomers = [some for some in rest if len(some.codes)]
+        self._newcomer_bytes = sum(some.nbytes for some in self._newcomers)
+
     def clear(self) -> None:
         """Give back the rows."""
         self._drop(self._index.slots)
@@ -201,36 +197,8 @@ class RowCache:
         free = np.setdiff1d(np.arange(self.capacity), used)
         assert (self._row[free] == NO_ROW).all()
         assert (self._expires[free] == _GONE).all()
-
-
-@dataclass
-class _Coming:
-    """All newcomers as one: each key once, with what all its appearances were worth."""
-
-    codes: Codes
-    frequency: npt.NDArray[np.float32]
-    expires: npt.NDArray[np.float64]
-    row: npt.NDArray[np.int64]  # in `rows`, or NO_ROW
-    rows: pa.Table
-
-
-def _together(newcomers: list[Newcomers], schema: pa.Schema, words: int) -> _Coming:
-    codes = np.concatenate([some.codes for some in newcomers])
-    key = KeyIndex(len(codes), words).add(codes)
-    keys, last = np.unique(key[::-1], return_index=True)
-    last = len(codes) - 1 - last
-    rows, counted = [], 0
-    for some in newcomers:
-        here = 0 if some.rows is None else len(some.rows)
-        rows.append(np.arange(counted, counted + here) if here else np.full(len(some.codes), NO_ROW))
-        counted += here
-    return _Coming(
-        codes=picked(codes, last),
-        frequency=np.bincount(key, np.concatenate([some.frequency for some in newcomers]))[keys].astype(np.float32),
-        expires=np.concatenate([some.expires for some in newcomers])[last],
-        row=np.concatenate(rows)[last],
-        rows=pa.concat_tables([schema.empty_table(), *(some.rows for some in newcomers if some.rows is not None)]),
-    )
+        # What waits to come in is counted to the byte.
+        assert self._newcomer_bytes == sum(some.nbytes for some in self._newcomers)
 
 
 def _widths(rows: pa.Table, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

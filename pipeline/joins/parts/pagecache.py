@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.joins.parts.budget import most_that_fit
+from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 
@@ -24,7 +25,7 @@ class _Page:
     nbytes: int
 
 
-class PageCache:
+class PageCache(KeptRows):
     """
     Idea
         A page comes and goes as a whole; a key is found in one look whichever page it is on. Pages expire: none is
@@ -39,6 +40,9 @@ class PageCache:
         >>> cache.put(4, pa.table({"key": [7, 9]}), codes, asked_at=0.0)
         >>> [found.tolist() for found in cache.find(np.array([[9], [8]], np.uint64))], cache.pages
         ([[4, -1], [1, -1]], [4])
+        >>> cache.forget(codes[:1])
+        >>> cache.find(codes)[0].tolist()
+        [-1, 4]
         >>> cache.drop(4), cache.find(codes)[0].tolist()
         (2, [-1, -1])
     """
@@ -67,8 +71,7 @@ class PageCache:
         )
 
     def __len__(self) -> int:
-        """Rows in the cache."""
-        return sum(len(page.slots) for page in self._kept.values())
+        return len(self._index)
 
     @property
     def pages(self) -> list[int]:
@@ -98,7 +101,8 @@ class PageCache:
         return len(rows) <= self._capacity and self.nbytes - self._held + _bytes_of(rows) <= self.memory
 
     def fits(self, rows: pa.Table) -> bool:
-        return len(self) + len(rows) <= self._capacity and self.nbytes + _bytes_of(rows) <= self.memory
+        held = sum(len(page.slots) for page in self._kept.values())
+        return held + len(rows) <= self._capacity and self.nbytes + _bytes_of(rows) <= self.memory
 
     def put(self, page: int, rows: pa.Table, codes: Codes, asked_at: float) -> None:
         """Keep a page that is not in the cache and fits."""
@@ -110,16 +114,23 @@ class PageCache:
         self._held += self._kept[page].nbytes
 
     def drop(self, page: int) -> int:
-        """Forget a page; how many rows it had."""
+        """Let a page go; how many rows it had."""
         gone = self._kept.pop(page)
-        slots = gone.slots[self._page_of[gone.slots] == page]
-        self._page_of[slots] = ABSENT
-        self._index.remove(slots)
+        self._remove(gone.slots[self._page_of[gone.slots] == page])
         self._held -= gone.nbytes
         return len(gone.slots)
 
+    def forget(self, codes: Codes) -> None:
+        """The page of a forgotten key stays, for its other rows; until it goes, the key must be asked for by name."""
+        slots = self._index.find(codes)
+        self._remove(np.unique(slots[slots != ABSENT]))
+
+    def _remove(self, slots: Slots) -> None:
+        self._page_of[slots] = ABSENT  # a slot is soon another key's, while a page still has it among its own
+        self._index.remove(slots)
+
     def expire(self) -> None:
-        """Forget the pages that are too old."""
+        """Let the pages go that are too old."""
         now = self._clock()
         for page in [page for page, kept in self._kept.items() if kept.expires <= now]:
             self.drop(page)

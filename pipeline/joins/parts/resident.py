@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipeline.joins.parts.kept import KeptRows, index_of
 from pipeline.joins.parts.keycodes import Codes, KeyCoder
 from pipeline.joins.parts.keyindex import KeyIndex
+from pipeline.joins.parts.page_uses import PageUses
 
 RowNumbers = npt.NDArray[np.int32]
 
 ABSENT = -1  # in what `find` returns
+_FORGOTTEN = -1  # the page of a row that is no longer found, until the rows are copied anew
 _NEW_SHARE = 8  # newcomers wait until they are one part of so many of all rows: each change copies them all
-_HALF_LIFE = 16  # sales for each page of R, or for each that may wait, until a use counts half
 _SOON = 0.05  # of its life is left to a page: it goes with those that must go now
 
 
@@ -27,7 +29,7 @@ class _Page:
     read_at: float
 
 
-class ResidentPages:
+class ResidentPages(KeptRows):
     """
     Idea
         Each page of R has a counter of the sales it served, halved at intervals. A page that was read is kept if there
@@ -46,6 +48,9 @@ class ResidentPages:
         >>> kept.settle()
         >>> kept.find(np.array([[4], [5]], np.uint64)).tolist(), kept.holds(np.array([6, 7])).tolist()
         ([1, -1], [False, True])
+        >>> kept.forget(np.array([[4]], np.uint64))
+        >>> kept.find(np.array([[3], [4]], np.uint64)).tolist(), kept.holds(np.array([7])).tolist()
+        ([0, -1], [False])
     """
 
     def __init__(
@@ -59,7 +64,6 @@ class ResidentPages:
         max_staleness: float = 300.0,
         waiting: int = 0,
     ) -> None:
-        """`waiting`: sales that may wait for pages; what these serve is counted late, and all at once."""
         self.capacity = rows
         self.evicted = 0
         self.table: pa.Table = schema.empty_table()
@@ -70,11 +74,9 @@ class ResidentPages:
         self._page_of = np.empty(0, np.int32)  # of a row of the table
         self._kept: list[_Page] = []
         self._new: dict[int, _Page] = {}
-        self._uses = np.zeros(pages, np.float32)
+        self._uses = PageUses(pages, waiting)
         self._is_kept = np.zeros(pages, np.bool_)
         self._has_grown = np.zeros(pages, np.bool_)
-        self._waiting = waiting
-        self._uses_until_halved = self._half_life
         self._is_full = False
         self._oldest = np.inf
 
@@ -84,11 +86,11 @@ class ResidentPages:
         return own + KeyIndex.bytes_for(rows, words) + 8 * pages
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self._index)
 
     @property
     def nbytes(self) -> int:
-        own = self._row.nbytes + self._page_of.nbytes + self._uses.nbytes + 2 * self._is_kept.nbytes
+        own = self._row.nbytes + self._page_of.nbytes + self._uses.of.nbytes + 2 * self._is_kept.nbytes
         new = sum(page.rows.nbytes for page in self._new.values())
         total: int = self.table.nbytes + new + self._index.nbytes + own
         return total
@@ -96,7 +98,7 @@ class ResidentPages:
     def find(self, codes: Codes) -> RowNumbers:
         """For each key its row in `table`, or ABSENT. Rows that have become too old are forgotten first."""
         if self._oldest + self._life <= self._clock():
-            self._change([page for page in self._kept if self._is_fresh(page)])
+            self._change([page for page in self._remaining() if self._is_fresh(page)])
             self._is_full = False
         slots = self._index.find(codes)
         found: RowNumbers = self._row[slots]
@@ -105,15 +107,12 @@ class ResidentPages:
 
     def use(self, rows: RowNumbers) -> None:
         """Count sales that were served by these rows."""
-        uses = np.bincount(self._page_of[rows], minlength=len(self._uses))
-        self._uses += uses.astype(np.float32)
-        self._count(len(rows))
+        self._uses.count(self._page_of[rows])
 
     def observe(self, page: int, sales: int) -> None:
         """Count sales that were served by a page that had to be read."""
         self._grow(page)
-        self._uses[page] += sales
-        self._count(sales)
+        self._uses.count_at(page, sales)
 
     def holds(self, pages: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Whether a page is kept, with all its rows as far as one knows."""
@@ -135,8 +134,8 @@ class ResidentPages:
         if not len(rows) or len(rows) > self.capacity or rows.nbytes > self._most_bytes:
             return
         if self._is_full and not self._is_kept[page]:
-            uses = max(0.0, float(self._uses[page]) - sales)
-            least = float(self._uses[self._is_kept].min(initial=np.inf))
+            uses = max(0.0, float(self._uses.of[page]) - sales)
+            least = float(self._uses.of[self._is_kept].min(initial=np.inf))
             if uses - least <= 2 * np.sqrt(uses + least):
                 return
         self._has_grown[page] = False
@@ -153,8 +152,8 @@ class ResidentPages:
         if not self._new:
             return
         new, self._new = self._new, {}
-        candidates = [page for page in self._kept if page.number not in new] + list(new.values())
-        candidates.sort(key=lambda page: -self._uses[page.number])
+        candidates = [page for page in self._remaining() if page.number not in new] + list(new.values())
+        candidates.sort(key=lambda page: -self._uses.of[page.number])
         chosen: list[_Page] = []
         rows = row_bytes = 0
         for page in filter(self._is_fresh, candidates):
@@ -165,10 +164,29 @@ class ResidentPages:
         self._is_full = len(chosen) < len(candidates)
         self._change(chosen)
 
-    def forget(self, pages: int) -> None:
-        """Begin anew, for a directory of so many pages."""
+    def forget(self, codes: Codes) -> None:
+        """The pages of forgotten keys stay, for their other rows, but are not whole any more: see `holds`."""
+        slots = self._index.find(codes)
+        slots = np.unique(slots[slots != ABSENT])
+        gone = index_of(codes)
+        if len(slots):
+            rows = self._row[slots]
+            if len(self._index) < np.count_nonzero(self._page_of != _FORGOTTEN):  # a page was split: a key has two rows
+                rows = np.flatnonzero(gone.find(self._codes(self.table)) != ABSENT).astype(np.int32)
+            pages = self._page_of[rows]
+            self._has_grown[pages[pages != _FORGOTTEN]] = True
+            self._page_of[rows] = _FORGOTTEN
+            self._index.remove(slots)
+        for page in list(self._new.values()):
+            stays = gone.find(self._codes(page.rows)) == ABSENT
+            if not stays.all():
+                self._new[page.number] = replace(page, rows=page.rows.filter(pa.array(stays)))
+                self._has_grown[page.number] = True
+
+    def begin_anew(self, pages: int) -> None:
+        """Nothing is kept or counted, and the directory has so many pages."""
         self._new = {}
-        self._uses = np.zeros(pages, np.float32)
+        self._uses.begin_anew(pages)
         self._is_kept = np.zeros(pages, np.bool_)
         self._has_grown = np.zeros(pages, np.bool_)
         self._is_full = False
@@ -176,28 +194,22 @@ class ResidentPages:
 
     def check(self) -> None:
         """Assert every invariant."""
-        # Each kept page's rows are found under their keys, with rows of the same key.
-        codes = self._coder.encode(self.table["key"].combine_chunks(), remember=False)
-        found = self.find(codes)
-        if len(found) == len(codes):
-            assert (self._coder.encode(self.table["key"].take(pa.array(found)).combine_chunks(), False) == codes).all()
+        # A row that is not forgotten is found under its key, or another with that key is; a forgotten one is not.
+        codes, there = self._codes(self.table), self._page_of != _FORGOTTEN
+        slots = self._index.find(codes)
+        assert (slots[~there] == ABSENT).all()
+        assert (slots[there] != ABSENT).all()
+        found = self._row[slots[there]]
+        assert (codes[found] == codes[there]).all()
+        assert there[found].all()
+        assert len(self._index) == len(np.unique(slots[there]))
         # No more rows are kept than there is room for.
         assert len(self.table) <= self.capacity
         # A page is marked as kept exactly when it is.
         assert sorted(page.number for page in self._kept) == np.flatnonzero(self._is_kept).tolist()
 
-    @property
-    def _half_life(self) -> int:
-        return _HALF_LIFE * max(16, len(self._uses), self._waiting)
-
     def _is_fresh(self, page: _Page) -> bool:
         return self._clock() - page.read_at < self._life * (1 - _SOON)
-
-    def _count(self, sales: int) -> None:
-        self._uses_until_halved -= sales
-        if self._uses_until_halved <= 0:
-            self._uses *= np.float32(0.5)
-            self._uses_until_halved = self._half_life
 
     def _change(self, chosen: list[_Page]) -> None:
         """One new table of these pages' rows; the pages then point into it."""
@@ -211,16 +223,33 @@ class ResidentPages:
             self._kept.append(_Page(page.number, self.table.slice(start, length), page.read_at))
         self._page_of = np.repeat(np.array([page.number for page in chosen], np.int32), lengths)
         self._oldest = min((page.read_at for page in chosen), default=np.inf)
-        self._has_grown &= self._is_kept
         self._is_kept[:] = False
         self._is_kept[[page.number for page in chosen]] = True
+        self._has_grown &= self._is_kept
         self._index.clear()
-        codes = self._coder.encode(self.table["key"].combine_chunks(), remember=False)
+        codes = self._codes(self.table)
         self._row[self._index.add(codes)] = np.arange(len(codes), dtype=np.int32)
 
+    def _remaining(self) -> list[_Page]:
+        """The pages kept, without the rows that were forgotten."""
+        stays = self._page_of != _FORGOTTEN
+        if stays.all():
+            return self._kept
+        ends = np.cumsum([len(page.rows) for page in self._kept])
+        of_page = zip(self._kept, np.split(stays, ends[:-1]), strict=True)
+        return [page if stay.all() else replace(page, rows=_left(page.rows, stay)) for page, stay in of_page]
+
+    def _codes(self, rows: pa.Table) -> Codes:
+        return self._coder.encode(rows["key"].combine_chunks(), remember=False)
+
     def _grow(self, page: int) -> None:
-        if page >= len(self._uses):
-            more = page + 1 - len(self._uses)
-            self._uses = np.append(self._uses, np.zeros(more, np.float32))
-            self._is_kept = np.append(self._is_kept, np.zeros(more, np.bool_))
-            self._has_grown = np.append(self._has_grown, np.zeros(more, np.bool_))
+        self._uses.grow(page)
+        if page >= len(self._is_kept):
+            more = np.zeros(page + 1 - len(self._is_kept), np.bool_)
+            self._is_kept, self._has_grown = np.append(self._is_kept, more), np.append(self._has_grown, more)
+
+
+def _left(rows: pa.Table, stay: npt.NDArray[np.bool_]) -> pa.Table:
+    """The rows that stay, in runs: to be copied once only, with all others."""
+    runs = np.flatnonzero(np.diff(stay, prepend=False, append=False)).reshape(-1, 2)
+    return pa.concat_tables([rows.slice(0, 0), *(rows.slice(first, end - first) for first, end in runs)])
