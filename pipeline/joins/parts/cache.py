@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.joins.parts.budget import most_that_fit
-from pipeline.joins.parts.kept import KeptRows, index_of
+from pipeline.joins.parts.kept import KeptRows, index_of, slots_of
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 from pipeline.joins.parts.newcomers import NO_ROW, Coming, Newcomers, together
@@ -172,8 +172,7 @@ class RowCache(KeptRows):
 
     def forget(self, codes: Codes) -> None:
         """A row that is forgotten here leaves its table when others come in, like one that expires."""
-        slots = self._index.find(codes)
-        self._drop(np.unique(slots[slots >= 0]))
+        self._drop(slots_of(codes, self._index))
         gone = index_of(codes)
         rest = [some.without(gone) for some in self._newcomers]
         self._newcomers = [some for some in rest if len(some.codes)]

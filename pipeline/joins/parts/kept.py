@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from pipeline.joins.parts.keycodes import Codes
-from pipeline.joins.parts.keyindex import KeyIndex
+from pipeline.joins.parts.keyindex import ABSENT, KeyIndex, Slots
 
 
 class KeptRows(Protocol):
@@ -40,3 +42,9 @@ def index_of(codes: Codes) -> KeyIndex:
     index = KeyIndex(len(codes), codes.shape[1])
     index.add(codes)
     return index
+
+
+def slots_of(codes: Codes, index: KeyIndex) -> Slots:
+    """Where the index has any of these keys, each slot once."""
+    slots: Slots = np.unique(index.find(codes))
+    return slots[slots != ABSENT]

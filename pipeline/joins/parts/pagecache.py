@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.joins.parts.budget import most_that_fit
-from pipeline.joins.parts.kept import KeptRows
+from pipeline.joins.parts.kept import KeptRows, slots_of
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 
@@ -122,8 +122,7 @@ class PageCache(KeptRows):
 
     def forget(self, codes: Codes) -> None:
         """The page of a forgotten key stays, for its other rows; until it goes, the key must be asked for by name."""
-        slots = self._index.find(codes)
-        self._remove(np.unique(slots[slots != ABSENT]))
+        self._remove(slots_of(codes, self._index))
 
     def _remove(self, slots: Slots) -> None:
         self._page_of[slots] = ABSENT  # a slot is soon another key's, while a page still has it among its own

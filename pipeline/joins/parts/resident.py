@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.parts.kept import KeptRows, index_of
+from pipeline.joins.parts.kept import KeptRows, index_of, slots_of
 from pipeline.joins.parts.keycodes import Codes, KeyCoder
 from pipeline.joins.parts.keyindex import KeyIndex
 from pipeline.joins.parts.page_uses import PageUses
@@ -77,8 +77,7 @@ class ResidentPages(KeptRows):
         self._uses = PageUses(pages, waiting)
         self._is_kept = np.zeros(pages, np.bool_)
         self._has_grown = np.zeros(pages, np.bool_)
-        self._is_full = False
-        self._oldest = np.inf
+        self._is_full, self._oldest = False, np.inf
 
     @staticmethod
     def bytes_for(rows: int, pages: int, row_bytes: float, words: int) -> float:
@@ -91,9 +90,8 @@ class ResidentPages(KeptRows):
     @property
     def nbytes(self) -> int:
         own = self._row.nbytes + self._page_of.nbytes + self._uses.of.nbytes + 2 * self._is_kept.nbytes
-        new = sum(page.rows.nbytes for page in self._new.values())
-        total: int = self.table.nbytes + new + self._index.nbytes + own
-        return total
+        tables = (self.table, *(page.rows for page in self._new.values()))
+        return sum(int(rows.nbytes) for rows in tables) + self._index.nbytes + own
 
     def find(self, codes: Codes) -> RowNumbers:
         """For each key its row in `table`, or ABSENT. Rows that have become too old are forgotten first."""
@@ -166,9 +164,7 @@ class ResidentPages(KeptRows):
 
     def forget(self, codes: Codes) -> None:
         """The pages of forgotten keys stay, for their other rows, but are not whole any more: see `holds`."""
-        slots = self._index.find(codes)
-        slots = np.unique(slots[slots != ABSENT])
-        gone = index_of(codes)
+        slots, gone = slots_of(codes, self._index), index_of(codes)
         if len(slots):
             rows = self._row[slots]
             if len(self._index) < np.count_nonzero(self._page_of != _FORGOTTEN):  # a page was split: a key has two rows
@@ -199,9 +195,7 @@ class ResidentPages(KeptRows):
         slots = self._index.find(codes)
         assert (slots[~there] == ABSENT).all()
         assert (slots[there] != ABSENT).all()
-        found = self._row[slots[there]]
-        assert (codes[found] == codes[there]).all()
-        assert there[found].all()
+        assert (codes[self._row[slots[there]]] == codes[there]).all()
         assert len(self._index) == len(np.unique(slots[there]))
         # No more rows are kept than there is room for.
         assert len(self.table) <= self.capacity
