@@ -12,7 +12,8 @@ from pipeline.config.loader import Seconds
 from pipeline.driver.preflight import check_dimension, check_topics
 from pipeline.errors import MasterReadFailed, MillraceError
 from pipeline.joins import recipe
-from pipeline.master.mysql.master import MySqlMaster
+from pipeline.master.open import open_master
+from pipeline.master.port import MasterTable
 from pipeline.plan import Plan
 
 Say = Callable[[str], None]
@@ -69,18 +70,16 @@ def look(plan: Plan, demand: Demand, say: Say) -> Looked:
         looked.refusals.append(str(refused))
     for name, contract in plan.dimensions.items():
         say(f"looking at master table {contract.table} for dimension {name}")
-        master = MySqlMaster(at_once, contract)
         try:
-            _look_at(plan, name, master, demand, looked)
+            with open_master(at_once, contract) as master:
+                _look_at(plan, name, master, demand, looked)
         except MasterReadFailed as failed:
             looked.refusals.append(str(failed))
             break  # the others are on the same server
-        finally:
-            master.close()
     return looked
 
 
-def _look_at(plan: Plan, name: str, master: MySqlMaster, demand: Demand, looked: Looked) -> None:
+def _look_at(plan: Plan, name: str, master: MasterTable, demand: Demand, looked: Looked) -> None:
     try:
         looked.remarks += check_dimension(plan, name, master)
     except MasterReadFailed:

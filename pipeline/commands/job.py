@@ -80,21 +80,18 @@ def calibrate(config: Config = None, set_: Set = None) -> None:
     """Measure on your database what each read and each step costs; `explain` and `auto` go by that afterwards."""
     from pipeline.advise import calibrate as calibrating
     from pipeline.joins.cost import costs_file as costs
-    from pipeline.master.mysql.master import MySqlMaster
+    from pipeline.master.open import open_master
     from pipeline.plan import resolve
 
     plan = resolve(chosen(config, set_))
     measured = {}
     for name, contract in plan.dimensions.items():
         print(f"{name}:", file=sys.stderr)
-        master = MySqlMaster(plan.settings.master, contract)
-        try:
+        with open_master(plan.settings.master, contract) as master:
             connections = plan.settings.master.connections
             measured[name] = calibrating.calibrate(
                 master, connections, lambda line: print(f"  {line}", file=sys.stderr)
             )
-        finally:
-            master.close()
     where = plan.settings.master
     costs.save(where.costs, measured, f"Measured by millrace calibrate on {where.host}:{where.port}/{where.database}.")
     print(where.costs)

@@ -7,7 +7,8 @@ import logging
 from pipeline import joins
 from pipeline.driver.topics import Topics
 from pipeline.driver.worker import make_join
-from pipeline.master.mysql.master import MySqlMaster
+from pipeline.master.open import open_master
+from pipeline.master.port import MasterTable
 from pipeline.plan import Plan
 
 log = logging.getLogger("millrace.job")
@@ -18,12 +19,9 @@ def check(plan: Plan) -> None:
     check_topics(plan)
     for name, contract in plan.dimensions.items():
         log.info("checking dimension %s: master table %s", name, contract.table)
-        master = MySqlMaster(plan.settings.master, contract)
-        try:
+        with open_master(plan.settings.master, contract) as master:
             for remark in check_dimension(plan, name, master):
                 log.warning(remark)
-        finally:
-            master.close()
 
 
 def check_topics(plan: Plan) -> None:
@@ -31,7 +29,7 @@ def check_topics(plan: Plan) -> None:
     Topics(plan.settings.kafka).check()
 
 
-def check_dimension(plan: Plan, name: str, master: MySqlMaster) -> list[str]:
+def check_dimension(plan: Plan, name: str, master: MasterTable) -> list[str]:
     """Refuse what would fail in the first batch: a table that is not as its contract, a budget too small.
 
     Returns what is allowed but worth knowing.

@@ -19,7 +19,7 @@ from pipeline.errors import BudgetTooSmall
 from pipeline.flow import SaleFlow
 from pipeline.joins.cost.question import Relation
 from pipeline.joins.join import Join
-from pipeline.master.mysql.master import MySqlMaster
+from pipeline.master.open import open_master
 from pipeline.master.port import Master
 from pipeline.parse import Parser
 from pipeline.plan import Plan
@@ -28,6 +28,7 @@ from pipeline.warehouse.files import TableFiles, table_files
 _STEP = 1.2  # from one size of windows to the next
 
 _dimensions: dict[str, Dimension] = {}  # soft state, by everything that shaped it
+_masters = contextlib.ExitStack()  # theirs: open from batch to batch
 
 
 def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], TaskAnswer]:
@@ -56,9 +57,8 @@ def warm(plan: Plan) -> None:
 
 def forget() -> None:
     """Drop all soft state."""
-    for dimension in _dimensions.values():
-        dimension.join.master.close()
     _dimensions.clear()
+    _masters.close()
 
 
 def _flow(plan: Plan, batch: int) -> SaleFlow:
@@ -88,7 +88,7 @@ def _dimension(plan: Plan, contract: DimensionContract) -> Dimension:
     server, settings = plan.settings.master, plan.settings.dimensions[contract.name]
     shaped_by = repr((contract, settings, server, str(server.password), plan.options(contract.name)))
     if shaped_by not in _dimensions:
-        join = make_join(plan, contract.name, MySqlMaster(server, contract))
+        join = make_join(plan, contract.name, _masters.enter_context(open_master(server, contract)))
         _dimensions[shaped_by] = Dimension(contract, join, _prediction(plan, contract.name, join.relation))
     return _dimensions[shaped_by]
 

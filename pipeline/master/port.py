@@ -1,4 +1,4 @@
-"""What a join may ask of R. `mysql.py` answers from a real server, `memory.py` from an Arrow table."""
+"""What a join may ask of R. `mysql/` answers from a real server, `memory.py` from an Arrow table."""
 
 from __future__ import annotations
 
@@ -151,3 +151,14 @@ class Master(Protocol):
     def statistics(self) -> MasterStatistics: ...
 
     def close(self) -> None: ...
+
+
+class MasterTable(Master, Protocol):
+    """A master table on a server, which may be other than its contract says."""
+
+    def verify(self, needs_unique_index: bool = True) -> list[str]:
+        """Compare the table with the contract: fails with every violation, returns what is worth knowing.
+
+        An algorithm that only scans needs no index on the natural key, but one in whose order it can scan.
+        """
+        ...

@@ -46,5 +46,6 @@ def index_of(codes: Codes) -> KeyIndex:
 
 def slots_of(codes: Codes, index: KeyIndex) -> Slots:
     """Where the index has any of these keys, each slot once."""
-    slots: Slots = np.unique(index.find(codes))
-    return slots[slots != ABSENT]
+    found = index.find(codes)
+    slots: Slots = np.unique(found[found != ABSENT])
+    return slots

@@ -1,0 +1,21 @@
+"""The one way to a master table on a server. Another kind of database is a folder beside `mysql`, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipeline.config.contracts import DimensionContract
+from pipeline.config.settings import MasterData
+from pipeline.master.mysql.master import MySqlMaster
+from pipeline.master.port import MasterTable
+
+
+@contextmanager
+def open_master(settings: MasterData, dimension: DimensionContract) -> Iterator[MasterTable]:
+    """A dimension's master table, until the block ends. No session is opened before the first read."""
+    master = MySqlMaster(settings, dimension)
+    try:
+        yield master
+    finally:
+        master.close()
