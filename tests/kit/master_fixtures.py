@@ -15,6 +15,7 @@ from pipeline.laptop.stack.stack import Stack
 from pipeline.master.mysql import drivers
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.mysql.pool import Pool
+from pipeline.master.mysql.session import Address
 
 COLUMNS = "sk BIGINT, changed TIMESTAMP(6) NOT NULL DEFAULT '2026-11-18 10:00:00.25'"
 
@@ -70,7 +71,7 @@ class Server:
     def master(self, contract: DimensionContract, **changes: Any) -> MySqlMaster:
         """A master over this database; `opened` collects the connections it opens."""
 
-        def connect(address: drivers.Address) -> drivers.Driver:
+        def connect(address: Address) -> drivers.Driver:
             self.opened.append(drivers.connect(address))
             self.ids.append(int(self.sees(-1, "SELECT CONNECTION_ID()")[0][0]))
             return self.opened[-1]

@@ -14,9 +14,10 @@ from pathlib import Path
 from pipeline.config.settings import MasterData
 from pipeline.errors import BadSetting, MasterReadFailed
 from pipeline.master.mysql import drivers
-from pipeline.master.mysql.drivers import Address, Driver, ask
+from pipeline.master.mysql.drivers import Driver, ask
 from pipeline.master.mysql.faults import is_passing, remedy_of
 from pipeline.master.mysql.pace import Pace
+from pipeline.master.mysql.session import Address
 from pipeline.master.mysql.wire import Columns
 from pipeline.master.port import ReadCount
 

@@ -1,35 +1,17 @@
-"""An open connection to MySQL or MariaDB: a statement goes in, columns of raw bytes come out.
-
-pymysql opens the connection, since it knows every way to log in; from then on the socket is ours (see `wire.py`).
-"""
+"""An open connection to MySQL or MariaDB: a statement goes in, columns of raw bytes come out."""
 
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
-import pymysql
-
+from pipeline.master.mysql.session import Address, Session, lacks_rsa
 from pipeline.master.mysql.wire import Columns, Wire
 
 Row = tuple["bytes | None", ...]
 
 _INSECURE_TRANSPORT = 3159  # the server's number for "only over TLS"
-
-
-@dataclass(frozen=True)
-class Address:
-    """Everything a driver needs to open a connection."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    database: str
-    tls: ssl.SSLContext | None
-    connect_timeout: float
-    read_timeout: float
 
 
 class Driver(Protocol):
@@ -63,24 +45,11 @@ def as_rows(columns: Columns) -> list[Row]:
 
 
 class SocketDriver:
-    """The socket of a connection that pymysql has opened."""
+    """The socket of a session, and the session that it is the socket of."""
 
     def __init__(self, address: Address) -> None:
-        self._session = pymysql.connect(
-            host=address.host,
-            port=address.port,
-            user=address.user,
-            password=address.password.encode(),
-            database=address.database,
-            ssl=address.tls,
-            ssl_disabled=address.tls is None,
-            connect_timeout=address.connect_timeout,
-            read_timeout=2 * address.connect_timeout,  # of the log-in's answers
-            write_timeout=address.read_timeout,
-            charset="utf8mb4",
-            autocommit=None,
-        )
-        self._wire = Wire(self._session._sock, address.read_timeout)
+        self._session = Session(address)
+        self._wire = Wire(self._session.socket, address.read_timeout)
 
     def send(self, sql: str) -> None:
         self._wire.send(sql)
@@ -93,9 +62,7 @@ class SocketDriver:
 
 
 def _wants_tls(error: Exception) -> bool:
-    """The server insists on TLS, or its log-in (caching_sha2_password) sends the password only through TLS or RSA, and
-    the package for RSA is not there."""
-    return error.args[:1] == (_INSECURE_TRANSPORT,) or "cryptography" in str(error)
+    return error.args[:1] == (_INSECURE_TRANSPORT,) or lacks_rsa(error)
 
 
 def _unverified_tls() -> ssl.SSLContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 
 from pipeline.errors import BadSetting
+from pipeline.master.mysql.session import beneath
 
 # Errors of the server or the connection that pass by themselves. Any other number needs a person.
 _PASSING = frozenset(
@@ -28,7 +29,7 @@ _REMEDY_OF_TRUST = (
 
 def _is_distrust(error: BaseException) -> bool:
     """Whether the server showed a certificate that we do not accept."""
-    causes = [error, error.__cause__, getattr(error, "original_exception", None)]
+    causes = [error, error.__cause__, beneath(error)]
     return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
 
 

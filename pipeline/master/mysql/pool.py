@@ -14,8 +14,9 @@ from weakref import WeakValueDictionary
 from pipeline.config.settings import MasterData
 from pipeline.master.mysql import drivers
 from pipeline.master.mysql.connection import Connection
-from pipeline.master.mysql.drivers import Address, Driver
+from pipeline.master.mysql.drivers import Driver
 from pipeline.master.mysql.pace import Pace
+from pipeline.master.mysql.session import Address
 from pipeline.master.mysql.wire import Columns
 from pipeline.master.port import ReadCount
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pymysql.err import raise_mysql_exception
 
 from pipeline.errors import BadContract
+from pipeline.master.mysql.session import refusal
 
 Columns = list[pa.ChunkedArray]  # of binary; a null is a null
 
@@ -90,7 +90,7 @@ class Wire:
         first = self._buffer[start + _HEADER]
         length = _length_at(self._buffer.data, start)[0] & _LONGEST
         if first == _ERROR:
-            raise_mysql_exception(self._buffer[start + _HEADER : start + _HEADER + length].tobytes())
+            raise refusal(self._buffer[start + _HEADER : start + _HEADER + length].tobytes())
         return bool(first == _END and length < 9)
 
     def _packet(self) -> bytes:
@@ -99,7 +99,7 @@ class Wire:
         payload = self._buffer[self._at + _HEADER : end].tobytes()
         self._at = end
         if payload[0] == _ERROR:
-            raise_mysql_exception(payload)
+            raise refusal(payload)
         return payload
 
     def _length(self) -> int:
