@@ -13,6 +13,7 @@ from pipeline.config.loader import Seconds, Secret
 from pipeline.config.settings import MasterData
 from pipeline.laptop.stack.stack import Stack
 from pipeline.master.mysql import drivers
+from pipeline.master.mysql.connection import Means
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.session import Address
@@ -77,7 +78,7 @@ class Server:
             return self.opened[-1]
 
         settings = replace(self.settings, **changes)
-        return MySqlMaster(settings, contract, Pool(settings, connect))
+        return MySqlMaster(settings, contract, Pool(settings, Means(connect)))
 
     def sees(self, session: int, statement: str) -> list[drivers.Row]:
         """A statement in one of the sessions that masters have opened."""

@@ -10,7 +10,8 @@ import pytest
 from pipeline.config.loader import Seconds, Secret
 from pipeline.config.settings import MasterData
 from pipeline.errors import BadSetting, MasterReadFailed
-from pipeline.master.mysql.connection import Connection, is_passing
+from pipeline.master.mysql.connection import Means
+from pipeline.master.mysql.faults import is_passing
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.port import ReadCount
 
@@ -58,8 +59,12 @@ class Server:
         self.slept.append(seconds)
         self.now += seconds
 
-    def connection(self, settings=SETTINGS):
-        return Connection(settings, self.connect, lambda: self.now, self.sleep)
+    @property
+    def means(self):
+        return Means(self.connect, lambda: self.now, self.sleep)
+
+    def pool(self, **changes):
+        return Pool(replace(SETTINGS, **changes), self.means)
 
 
 @pytest.fixture
@@ -70,7 +75,7 @@ def server():
 def test_a_passing_fault_is_waited_out_twice_as_long_each_time(server):
     count = ReadCount()
     server.refusals = [REFUSED] * 5
-    assert server.connection().query("READ", "a test", count) == answer(b"answer")
+    assert server.pool().query("READ", "a test", count) == answer(b"answer")
     assert count.failures == 5
     for slept, longest in zip(server.slept, [0.05, 0.1, 0.2, 0.4, 0.8], strict=True):
         assert longest / 2 <= slept <= longest
@@ -79,7 +84,7 @@ def test_a_passing_fault_is_waited_out_twice_as_long_each_time(server):
 def test_the_last_attempt_is_made_when_the_time_is_over_and_not_later(server):
     server.refusals = [REFUSED] * 1000
     with pytest.raises(MasterReadFailed) as failed:
-        server.connection().query("READ", "looking up", ReadCount())
+        server.pool().query("READ", "looking up", ReadCount())
     assert server.now == pytest.approx(10)
     assert f"looking up failed on anna@127.0.0.1:3306/master {server.connected} times in 10.0 s" in str(failed.value)
     assert "Can't connect" in str(failed.value)
@@ -89,8 +94,8 @@ def test_the_last_attempt_is_made_when_the_time_is_over_and_not_later(server):
 def test_waiting_for_a_server_is_told_every_few_seconds_and_so_is_its_end(server, caplog):
     caplog.set_level("INFO", "millrace.master")
     server.refusals = [REFUSED] * 11  # some twenty seconds of waiting
-    connection = server.connection(replace(SETTINGS, retry_for=Seconds(60)))
-    assert connection.query("READ", "looking up", ReadCount()) == answer(b"answer")
+    pool = server.pool(retry_for=Seconds(60))
+    assert pool.query("READ", "looking up", ReadCount()) == answer(b"answer")
     *waiting, over = [record.getMessage() for record in caplog.records]
     assert 2 <= len(waiting) <= 1 + server.now / 5
     assert waiting[0].startswith("looking up failed on anna@127.0.0.1:3306/master: (2003, ")
@@ -102,65 +107,63 @@ def test_waiting_for_a_server_is_told_every_few_seconds_and_so_is_its_end(server
 def test_a_fault_that_passes_in_a_second_is_not_told(server, caplog):
     caplog.set_level("INFO", "millrace.master")
     server.refusals = [REFUSED] * 3
-    server.connection().query("READ", "looking up", ReadCount())
+    server.pool().query("READ", "looking up", ReadCount())
     assert caplog.records == []
 
 
 def test_a_read_that_is_to_be_tried_once_does_not_speak_of_trying_longer(server):
     server.refusals = [REFUSED]
     with pytest.raises(MasterReadFailed, match=r"It was not tried again\. Start the server") as failed:
-        server.connection(replace(SETTINGS, retry_for=Seconds(0))).query("READ", "looking up", ReadCount())
+        server.pool(retry_for=Seconds(0)).query("READ", "looking up", ReadCount())
     assert "times" not in str(failed.value)
     assert "retry_for" not in str(failed.value)
 
 
 def test_a_deadlock_is_tried_again_on_a_new_session(server):
     server.faults = [pymysql.err.OperationalError(1213, "Deadlock found")]
-    assert server.connection().query("READ", "a test", ReadCount())
+    assert server.pool().query("READ", "a test", ReadCount())
     assert server.connected == 2
 
 
 def test_a_lasting_fault_is_not_waited_for(server):
     server.faults = [pymysql.err.ProgrammingError(1146, "Table doesn't exist")]
     with pytest.raises(MasterReadFailed, match="Table doesn't exist"):
-        server.connection().query("READ", "a test", ReadCount())
+        server.pool().query("READ", "a test", ReadCount())
     assert server.slept == []
 
 
 def test_a_session_in_use_is_kept_and_an_idle_one_is_replaced(server):
-    connection = server.connection()
+    pool = server.pool()
     for _ in range(3):
         server.now += 29
-        connection.query("READ", "a test", ReadCount())
+        pool.query("READ", "a test", ReadCount())
     assert server.connected == 1
     server.now += 31
-    connection.query("READ", "a test", ReadCount())
+    pool.query("READ", "a test", ReadCount())
     assert server.connected == 2
 
 
 def test_an_interrupt_in_a_read_ends_the_session(server):
-    connection = server.connection()
-    connection.query("READ", "a test", ReadCount())
+    pool = server.pool()
+    pool.query("READ", "a test", ReadCount())
     server.faults = [KeyboardInterrupt()]
     with pytest.raises(KeyboardInterrupt):
-        connection.query("READ", "a test", ReadCount())
-    connection.query("READ", "a test", ReadCount())
+        pool.query("READ", "a test", ReadCount())
+    pool.query("READ", "a test", ReadCount())
     assert server.connected == 2
 
 
 def test_a_statement_that_could_not_be_sent_is_told_or_tried_again_when_its_answer_is_wanted(server):
-    connection, count = server.connection(), ReadCount()
+    count = ReadCount()
     server.unsendable = [ConnectionResetError(104, "reset")]
-    connection.send("READ")
+    request = server.pool().send("READ", "a test", count)
     assert count.failures == 0
-    assert connection.receive("a test", count) == answer(b"answer")
+    assert request.answer() == answer(b"answer")
     assert (count.failures, server.connected) == (1, 2)
 
 
 def test_no_more_statements_begin_in_a_second_than_allowed_on_all_connections_together(server):
-    pool = Pool(
-        replace(SETTINGS, connections=3, queries_per_second=4), server.connect, lambda: server.now, server.sleep
-    )
+    pool = server.pool(connections=3, queries_per_second=4)
     began = []
     for _ in range(5):
         requests = [pool.send("READ", "a test", ReadCount()) for _ in range(3)]
@@ -171,7 +174,7 @@ def test_no_more_statements_begin_in_a_second_than_allowed_on_all_connections_to
 
 
 def test_attempts_that_fail_count_as_statements_that_began(server):
-    pool = Pool(replace(SETTINGS, queries_per_second=0.5), server.connect, lambda: server.now, server.sleep)
+    pool = server.pool(queries_per_second=0.5)
     server.refusals = [REFUSED] * 3
     pool.query("READ", "a test", ReadCount())
     assert server.now == pytest.approx(6)
@@ -190,10 +193,9 @@ def test_a_number_of_connections_that_cannot_work_is_refused(value):
 
 
 def test_a_forked_worker_does_not_wait_for_its_parents_answers(server, monkeypatch):
-    connection = server.connection()
-    connection.send("READ")
+    request = server.pool().send("READ", "a test", ReadCount())
     monkeypatch.setattr("os.getpid", lambda: -1)
-    assert connection.receive("a test", ReadCount()) == answer(b"answer")
+    assert request.answer() == answer(b"answer")
     assert server.connected == 2
 
 

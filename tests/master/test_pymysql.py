@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import socket
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pymysql
@@ -37,7 +38,7 @@ OTHER_ANSWERS = {
 
 def still(holds: object, what: str, why: str) -> None:
     if not holds:
-        pytest.fail(f"pymysql {pymysql.__version__}: {what} is not as it was. {why} Mend {SESSION.name} for it.")
+        pytest.fail(f"pymysql {version('pymysql')}: {what} is not as it was. {why} Mend {SESSION.name} for it.")
 
 
 def address(port: int, user: str = "", password: str = "", database: str = "") -> Address:

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.settings import MasterData
@@ -47,34 +48,29 @@ _IF_KNOWN = (
 _UNKNOWN_VARIABLE = 1193
 
 
+@dataclass(frozen=True)
+class Means:
+    """What a connection needs of the world: somebody to open it, and the time."""
+
+    connect: Callable[[Address], Driver] = drivers.connect
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
 class Connection:
     """Runs statements, each until it succeeds or `settings.retry_for` is over. Every statement must be a read."""
 
-    def __init__(
-        self,
-        settings: MasterData,
-        connect: Callable[[Address], Driver] = drivers.connect,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        pace: Pace | None = None,
-    ) -> None:
+    def __init__(self, settings: MasterData, pace: Pace, means: Means) -> None:
         self.largest_statement = 1 << 20  # bytes; the server's own limit, once connected
         self._settings = settings
-        self._connect = connect
-        self._clock = clock
-        self._sleep = sleep
-        self._pace = pace or Pace(settings.queries_per_second, clock, sleep)
+        self._pace = pace
+        self._connect, self._clock, self._sleep = means.connect, means.clock, means.sleep
         self._driver: Driver | None = None
         self._owner = 0  # the process that opened the driver
         self._used_at = 0.0
         self._statement = ""
         self._under_way = False  # the statement was sent, and its answer not yet received
         self._not_sent: Exception | None = None
-
-    def query(self, sql: str, purpose: str, count: ReadCount) -> Columns:
-        """The answer to a statement. `purpose` says in an error what it was for; `count` takes attempts that fail."""
-        self.send(sql)
-        return self.receive(purpose, count)
 
     def send(self, sql: str) -> None:
         """Let the server begin, and do not wait. If that fails, `receive` tells, or tries again."""
@@ -85,7 +81,10 @@ class Connection:
             self._not_sent = error
 
     def receive(self, purpose: str, count: ReadCount) -> Columns:
-        """The answer to the statement that was sent."""
+        """The answer to the statement that was sent.
+
+        `purpose` says in an error what it was for; `count` takes attempts that fail.
+        """
         started = self._clock()
         deadline = started + self._settings.retry_for
         tell_at = started + _FIRST_WORD

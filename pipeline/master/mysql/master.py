@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -20,11 +19,12 @@ from pipeline.config.settings import MasterData
 from pipeline.errors import BadContract, MillraceError
 from pipeline.master import order
 from pipeline.master.mysql import rows as rows_of
+from pipeline.master.mysql.asked import Asked, AskedScan
 from pipeline.master.mysql.catalogue import Catalogue
 from pipeline.master.mysql.drivers import as_rows
 from pipeline.master.mysql.fitting import no_scan_index, no_unique_index, notes, violations
 from pipeline.master.mysql.literals import Part, text
-from pipeline.master.mysql.pool import Pool, Request
+from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.reading import Reader
 from pipeline.master.mysql.sql import Statements
 from pipeline.master.order import Collation
@@ -93,7 +93,7 @@ class MySqlMaster:
 
     def lookups(self, requests: Iterable[pa.Array]) -> Iterator[pa.Table]:
         source = iter(requests)
-        ahead: deque[_Asked] = deque()
+        ahead: deque[Asked] = deque()
         try:
             for keys in islice(source, self._reader.pool.size):
                 ahead.append(self._ask_for(keys))
@@ -109,7 +109,7 @@ class MySqlMaster:
     def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
         return self.begin_scan(position, rows, until).answer()
 
-    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> _AskedScan:
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> AskedScan:
         return self._ask_for_scan("scan", position, rows, until)
 
     def borders(self, rows: int) -> pa.Array:
@@ -174,20 +174,20 @@ class MySqlMaster:
     def close(self) -> None:
         self._reader.pool.close()
 
-    def _ask_for(self, keys: pa.Array) -> _Asked:
+    def _ask_for(self, keys: pa.Array) -> Asked:
         """Send a look-up; of one that is too long for the server, the first part."""
         keys, columns = rows_of.possible(keys, self._types)
         if not len(keys):
-            return _Asked(keys)
+            return Asked(keys)
         statement = self._by_key("lookup").lookup(columns)
         if len(statement.encode()) > self._reader.pool.largest_statement and len(keys) > 1:
             half = len(keys) // 2
             asked = self._ask_for(keys[:half])
             asked.later.append(keys[half:])
             return asked
-        return _Asked(keys, self._reader.send("lookup", statement))
+        return Asked(keys, self._reader.send("lookup", statement))
 
-    def _found(self, asked: _Asked) -> pa.Table:
+    def _found(self, asked: Asked) -> pa.Table:
         if asked.request is None:
             return self._schema.empty_table()
         answer = self._reader.decode("lookup", self._reader.receive("lookup", asked.request))
@@ -196,7 +196,7 @@ class MySqlMaster:
             answer = answer.filter(asked_for)
         return pa.concat_tables([answer, *map(self.lookup, asked.later)]).combine_chunks() if asked.later else answer
 
-    def _ask_for_scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> _AskedScan:
+    def _ask_for_scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> AskedScan:
         statements = self._statements()
         if statements.scan_index is None:
             self.verify(needs_unique_index=False)  # which says what is missing
@@ -208,7 +208,7 @@ class MySqlMaster:
             for place in (position, until)
         )
         request = self._reader.send(kind, statements.scan(behind, bound, rows))
-        return _AskedScan(self._reader, kind, request, statements, rows, until)
+        return AskedScan(self._reader, kind, request, statements, rows, until)
 
     def _collation(self, statements: Statements, part: Part) -> Collation:
         if part.form != "string":
@@ -240,40 +240,3 @@ class MySqlMaster:
         """A key as a place in its index."""
         columns = natural_keys.unpack(key, self._types)
         return [columns[i] for i in self._by_key("page").key_order]
-
-
-@dataclass
-class _Asked:
-    """A look-up under way."""
-
-    keys: pa.Array
-    request: Request | None = None  # none: none of the keys can exist
-    later: list[pa.Array] = field(default_factory=list)  # keys for which the statement had no room
-
-    def abandon(self) -> None:
-        if self.request is not None:
-            self.request.abandon()
-
-
-@dataclass
-class _AskedScan:
-    """A scan under way."""
-
-    reader: Reader
-    kind: str
-    request: Request
-    statements: Statements
-    rows: int
-    until: bytes | None
-
-    def answer(self) -> Scan:
-        raw = self.reader.receive(self.kind, self.request)
-        answer = self.reader.decode(self.kind, raw[: len(self.statements.columns)])
-        if len(raw[0]) < self.rows:
-            return Scan(answer, self.until, True)
-        last = [raw[place].slice(len(raw[place]) - 1).combine_chunks() for place in self.statements.scan_places]
-        place = natural_keys.pack(last)[0].as_py()
-        return Scan(answer, place, place == self.until)
-
-    def abandon(self) -> None:
-        self.request.abandon()

@@ -7,16 +7,11 @@ work side by side, and the answers wait in the sockets. That needs no thread of 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 from pipeline.config.settings import MasterData
-from pipeline.master.mysql import drivers
-from pipeline.master.mysql.connection import Connection
-from pipeline.master.mysql.drivers import Driver
+from pipeline.master.mysql.connection import Connection, Means
 from pipeline.master.mysql.pace import Pace
-from pipeline.master.mysql.session import Address
 from pipeline.master.mysql.wire import Columns
 from pipeline.master.port import ReadCount
 
@@ -24,15 +19,10 @@ from pipeline.master.port import ReadCount
 class Pool:
     """`settings.connections` sessions, each opened when it is first needed, in the process that needs it."""
 
-    def __init__(
-        self,
-        settings: MasterData,
-        connect: Callable[[Address], Driver] = drivers.connect,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        pace = Pace(settings.queries_per_second, clock, sleep)
-        self._connections = [Connection(settings, connect, clock, sleep, pace) for _ in range(settings.connections)]
+    def __init__(self, settings: MasterData, means: Means | None = None) -> None:
+        means = means or Means()
+        pace = Pace(settings.queries_per_second, means.clock, means.sleep)
+        self._connections = [Connection(settings, pace, means) for _ in range(settings.connections)]
         self._under_way: dict[Connection, Request] = {}  # in the order in which they were sent
 
     @classmethod
