@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from pipeline.commands import Config, Set, before, failures, job, laptop, mend, operate, reference
+from pipeline import __version__
+from pipeline.commands import (
+    calibrate,
+    contracts,
+    demo,
+    down,
+    explain,
+    failures,
+    generate,
+    jars,
+    joins,
+    maintain,
+    reconcile,
+    rewind,
+    run,
+    seed,
+    settings,
+    skip,
+    sql,
+    status,
+    submit,
+    top,
+    topic,
+    up,
+)  # fmt: skip
+from pipeline.commands.options import Config, Set, before
 from pipeline.watch import logs
+
+COMMANDS = (
+    demo, up, down, sql, seed, generate, run, explain, calibrate, top, status, reconcile, jars, submit, maintain,
+    rewind, skip, settings, contracts, joins,
+)  # fmt: skip
 
 app = typer.Typer(
     name="millrace",
@@ -17,13 +48,19 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for part in (laptop, job, operate, mend, reference):
-    app.add_typer(part.commands)
+for file in COMMANDS:
+    name = file.__name__.rpartition(".")[2]
+    app.command(name, **getattr(file, "HOW", {}))(file.command)
+app.add_typer(topic.commands, name="topic")
+
+
+def versions() -> str:
+    return f"millrace {__version__} (Python {platform.python_version()})"
 
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        print(reference.versions())
+        print(versions())
         raise typer.Exit
 
 

@@ -84,3 +84,20 @@ def test_help_names_no_file_that_only_a_clone_has(capsys: pytest.CaptureFixture[
     assert {"run", "maintain", "settings", "contracts"} <= set(commands)
     for command in commands:
         assert not re.search(r"(deploy|schemas|jobs|tests)/", said(capsys, command, "--help")), command
+
+
+def test_each_file_of_commands_is_a_command_or_serves_them() -> None:
+    files = {file.stem for file in (Path(cli.__file__).parent / "commands").glob("[!_]*.py")}
+    listed = {command.name for command in cli.app.registered_commands} | {"topic"}
+    assert files - listed == {"options", "failures"}
+    assert listed <= files
+
+
+def test_help_loads_nothing_that_only_work_needs() -> None:
+    """So it answers at once, also where the processor is busy."""
+    script = "import sys; from pipeline import cli; cli.app(['--help'], standalone_mode=False); print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    loaded = {module.partition(".")[0] for module in said.splitlines()[-1].split()}
+    assert {"pipeline", "typer"} <= loaded
+    heavy = {"numpy", "pyarrow", "pandas", "pyspark", "delta", "deltalake", "kafka", "confluent_kafka", "pymysql"}
+    assert not loaded & {*heavy, "msgspec", "prometheus_client"}

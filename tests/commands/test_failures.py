@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkValueError
 
 from pipeline import cli
-from pipeline.commands import failures, reference
+from pipeline.commands import failures
 from pipeline.errors import BadSetting
 
 
@@ -81,7 +81,7 @@ def test_a_failure_that_is_not_a_defect_of_ours_is_one_sentence(
 def test_an_error_nobody_foresaw_is_called_a_defect_and_says_how_to_see_more(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reference, "versions", lambda: {}["sale.sku"])
+    monkeypatch.setattr(cli, "versions", lambda: {}["sale.sku"])
     for arguments in (["--version"], ["--debug", "--version"], ["--version", "--debug"]):
         with pytest.raises(SystemExit) as left:
             cli.main(arguments)

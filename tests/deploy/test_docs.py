@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from pipeline.cli import app
-from pipeline.commands.operate import Verbatim
+from pipeline.commands.submit import Verbatim
 from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Ways on when a stream and its tables, or its topics, no longer agree."""
+"""`millrace skip`: on without what Kafka deleted."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ from typing import Annotated
 
 import typer
 
-from pipeline.commands import Config, Set, chosen
+from pipeline.commands.options import Config, Set, chosen
 from pipeline.errors import BadSetting
 
-commands = typer.Typer()
 
-
-@commands.command()
-def rewind(config: Config = None, set_: Set = None) -> None:
-    """Set the checkpoint back to the last batch that the tables have, when they were restored to an older state."""
-    from pipeline.driver import mend
-
-    print(mend.rewind(chosen(config, set_)))
-
-
-@commands.command()
-def skip(
+def command(
     topic: Annotated[list[str], typer.Option(help="Whose deleted messages to do without; may be repeated.")],
     to: Annotated[str, typer.Option(help="Where to go on: earliest, the first message that Kafka still has.")],
     reason: Annotated[str, typer.Option(help="Noted with the gap in the facts' log.")] = "",

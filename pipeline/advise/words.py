@@ -9,7 +9,7 @@ from pipeline.config.loader import Bytes
 from pipeline.plan import Plan
 
 
-def explain(plan: Plan) -> str:
+def of(plan: Plan) -> str:
     """The plan alone: nothing is read."""
     return "\n".join(_lines(plan)) + "\n"
 

@@ -1,0 +1,56 @@
+"""`millrace maintain`: tables that stay quick and small."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.commands.options import Config, Set, chosen
+from pipeline.errors import BadSetting
+
+if TYPE_CHECKING:
+    from pipeline.config.loader import Bytes
+
+_SAFE_HOURS = 168  # pipeline.warehouse.maintain's own default, which is too slow to import for a line of help
+
+
+def command(
+    step: Annotated[list[str] | None, typer.Option(help="Only this: optimize, log or vacuum; may be repeated.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")] = False,
+    target: Annotated[str, typer.Option(help="Size of a merged file; smaller ones are merged.")] = "256 MiB",
+    retain_hours: Annotated[int, typer.Option(min=0, help="How long removed files stay.")] = _SAFE_HOURS,
+    force: Annotated[list[str] | None, typer.Option(help="A table that may be vacuumed earlier than is safe.")] = None,
+    job_is_stopped: Annotated[bool, typer.Option("--job-is-stopped", help="Needed on S3.")] = False,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Keep the warehouse tables quick and small: OPTIMIZE, log and checkpoint retention, VACUUM."""
+    from pipeline.driver.session import open_session
+    from pipeline.plan import resolve
+    from pipeline.warehouse import maintain, places
+
+    wishes = maintain.Wishes(
+        steps=tuple(step or maintain.STEPS),
+        dry_run=dry_run,
+        target=_size(target),
+        retain_hours=retain_hours,
+        forced=frozenset(force or ()),
+        job_is_stopped=job_is_stopped,
+    )
+    plan = resolve(chosen(config, set_))
+    spark = open_session(plan.settings)
+    try:
+        with places.told(places.tables(plan.settings)):
+            maintain.maintain(spark, plan, wishes, say=lambda line: print(line, flush=True))
+    finally:
+        spark.stop()
+
+
+def _size(text: str) -> Bytes:
+    from pipeline.config.loader import Bytes
+
+    try:
+        return Bytes.parse(text)
+    except ValueError:
+        raise BadSetting(f"--target {text!r} must be a size such as 256 MiB.") from None
