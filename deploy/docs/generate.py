@@ -40,7 +40,7 @@ them), `/live` as soon as the process serves, and `/ready` with 200 once Kafka a
 before that with 503. Python's own `process_*` metrics of the driver are there too.
 
 What is recorded and what alerts: [`prometheus/rules`](../prometheus/rules). What to do then: the
-[runbook](../README.md#runbook).
+[runbook](runbook.md).
 """
 
 _FLINK = """

@@ -110,6 +110,13 @@ def test_the_page_of_metrics_is_what_the_code_makes_and_names_every_one() -> Non
     assert [name for name in (*COUNTERS, *GAUGES, *HISTOGRAMS) if f"`{name}`" not in page] == []
 
 
+def test_the_index_of_deploying_leads_to_every_page_of_its_folder() -> None:
+    index = (ROOT / "deploy" / "README.md").read_text("utf-8")
+    assert {f"docs/{page.name}" for page in (ROOT / "deploy" / "docs").glob("*.md")} <= set(
+        re.findall(r"\]\(([^)#\s]+)", index)
+    )
+
+
 def test_every_page_beside_the_readme_can_be_reached_from_it() -> None:
     found, todo = set(), [ROOT / "README.md"]
     while todo:

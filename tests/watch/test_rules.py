@@ -56,12 +56,12 @@ def test_every_alert_is_tested_firing_and_not_firing(prometheus: Prometheus) -> 
 
 def test_every_alert_says_how_urgent_it_is_and_names_a_section_of_the_runbook(prometheus: Prometheus) -> None:
     alerts = [rule for rule in prometheus.rules() if rule["type"] == "alerting"]
-    runbook = (ROOT / "deploy" / "README.md").read_text().partition("\n## Runbook\n")[2]
+    runbook = (ROOT / "deploy" / "docs" / "runbook.md").read_text()
     assert alerts
     for alert in alerts:
         assert alert["labels"]["severity"] in ("page", "ticket"), alert["name"]
-        assert alert["annotations"]["runbook"] == f"deploy/README.md#{alert['name'].lower()}"
-        section = runbook.partition(f"\n### {alert['name']}\n")[2].partition("\n### ")[0]
+        assert alert["annotations"]["runbook"] == f"deploy/docs/runbook.md#{alert['name'].lower()}"
+        section = runbook.partition(f"\n## {alert['name']}\n")[2].partition("\n## ")[0]
         for part in ("**Means**", "**Look at**", "**Do**"):
             assert part in section, f"the runbook's section {alert['name']} has no {part}"
 
