@@ -26,9 +26,11 @@ test-slow: setup ## the slow ones: kills in mid-run, a Spark cluster, what is sh
 test-mysql: setup ## the tests marked mysql, on a real MySQL server
 	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest $(WORKERS) -m "mysql and not slow" $(ARGS))
 
-bench: setup ## the benchmarks; raw results go to tests/benchmarks/results
+bench: setup ## the benchmarks; raw results go to tests/benchmarks/results, and from there into README.md
 	$(VENV)/python tests/benchmarks/end_to_end.py
-	for part in operators grid latency pool; do $(VENV)/python tests/benchmarks/joins.py $$part; done
+	for part in operators grid latency pool; do $(VENV)/python tests/benchmarks/joins.py $$part || exit; done
+	$(VENV)/python tests/benchmarks/parse.py
+	$(VENV)/python tests/benchmarks/page.py
 
 lint: setup ## format, rules, types, and who may import whom
 	$(VENV)/ruff format --check .

@@ -34,7 +34,7 @@ from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.port import Reads
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("pyarrow", "numpy", "pymysql")
+PACKAGES = ("pyarrow", "numpy", "pymysql", "msgspec")
 _SALES_A_CACHED_ROW = 100
 _LONGEST_PIECE = 16_384  # a join takes no more at once
 OFFER = 125_000  # sales a window, as worker.window_sales

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,10 @@ import typer
 
 from pipeline.cli import app
 from pipeline.commands.submit import Verbatim
+from pipeline.config.settings import load
+from pipeline.plan import resolve
 from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS
+from tests.benchmarks import page as readme_figures
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -108,6 +112,36 @@ def test_the_page_of_metrics_is_what_the_code_makes_and_names_every_one() -> Non
     assert done.returncode == 0, done.stderr
     page = (ROOT / "deploy" / "docs" / "metrics.md").read_text("utf-8")
     assert [name for name in (*COUNTERS, *GAUGES, *HISTOGRAMS) if f"`{name}`" not in page] == []
+
+
+def test_the_readmes_figures_are_those_of_the_raw_results() -> None:
+    stands = (ROOT / "README.md").read_text("utf-8")
+    assert readme_figures.page(stands) == stands, "run tests/benchmarks/page.py"
+
+
+def test_a_page_whose_marks_are_not_those_of_the_figures_is_refused() -> None:
+    stands = (ROOT / "README.md").read_text("utf-8")
+    for spoilt in (
+        stands.replace("figures: soon", "figures: later"),
+        stands.replace("figures: soon", "figures: joins"),
+    ):
+        with pytest.raises(SystemExit, match="needed, each once"):
+            readme_figures.page(spoilt)
+
+
+def test_figures_are_rounded_to_what_they_are_worth() -> None:
+    assert [readme_figures.number(rate) for rate in (356190.6, 8496.2, 626.4, 2.6, None)] == [
+        "356 000", "8 500", "626", "3", "-",
+    ]  # fmt: skip
+    assert readme_figures.percent(0.8333) == "83 %"
+
+
+def test_the_readmes_settings_file_is_one_to_start_from(tmp_path: Path) -> None:
+    [settings] = re.findall(r"^```toml\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "my.toml").write_text(settings)
+    shutil.copytree(ROOT / "schemas", tmp_path / "contracts")
+    plan = resolve(load(tmp_path / "my.toml", (), {}))
+    assert list(plan.dimensions) == ["product", "customer", "store"]
 
 
 def test_the_index_of_deploying_leads_to_every_page_of_its_folder() -> None:

@@ -1,6 +1,6 @@
 """What parsing costs, in µs of one core a message: clean, with ignored fields, and with 2 % malformed.
 
-    python tests/benchmarks/bench_parse.py [messages] [repeats]
+    python tests/benchmarks/parse.py [messages] [repeats]
 
 The variants take turns within each repeat, so that a noisy neighbour meets all of them. Times are CPU times of the
 process; wall times on a shared machine say more about the neighbour.
@@ -9,7 +9,6 @@ process; wall times on a shared machine say more about the neighbour.
 from __future__ import annotations
 
 import json
-import platform
 import random
 import statistics
 import sys
@@ -17,11 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-import numpy
 import pyarrow as pa
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from join_lab import RESULTS, host
 
 from pipeline.config.contracts import Contracts
 from pipeline.parse import Parser
@@ -82,27 +80,25 @@ def workloads(count: int) -> dict[str, pa.Array]:
 
 def main(count: int, repeats: int) -> None:
     parser = Parser(Contracts().topic("sale.v1"), 1 << 20)
+    result: dict[str, object] = {"host": host(), "workload": __doc__, "seed": SEED, "messages": count}
     work = workloads(count)
-    seconds: dict[str, list[float]] = {name: [] for name in work}
+    micros: dict[str, list[float]] = {name: [] for name in work}
     for repeat in range(repeats + 1):
         for name, values in work.items():
             start = time.process_time()
             parsed = parser.parse(values)
             elapsed = time.process_time() - start
             if repeat:  # the first warms up
-                seconds[name].append(elapsed)
+                micros[name].append(round(elapsed / count * 1e6, 3))
             if name == "clean" and len(parsed.sales) != count:
                 raise SystemExit("a clean message was refused; the figures would be worthless")
-    print(
-        f"{platform.machine()}, Python {platform.python_version()}, msgspec {msgspec.__version__}, "
-        f"pyarrow {pa.__version__}, numpy {numpy.__version__}; seed {SEED}, {count:,} messages, {repeats} repeats"
-    )
-    base = min(seconds["clean"])
-    print(f"{'':22}{'bytes':>7}{'best':>9}{'median':>9}{'worst':>9}{'to clean':>10}   µs a message")
-    for name, taken in seconds.items():
-        size = work[name].nbytes / count - 4
-        figures = "".join(f"{t / count * 1e6:9.2f}" for t in (min(taken), statistics.median(taken), max(taken)))
-        print(f"{name:22}{size:7.0f}{figures}{min(taken) / base:9.2f}x")
+    result["cases"] = [
+        {"case": name, "bytes": round(values.nbytes / count - 4), "micros": micros[name]}
+        for name, values in work.items()
+    ]
+    (RESULTS / "parse.json").write_text(json.dumps(result, indent=1) + "\n")
+    for name, taken in micros.items():
+        print(f"{name:<22}{min(taken):6.2f}{statistics.median(taken):6.2f}{max(taken):6.2f}   best, median, worst")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,197 @@
+"""README.md's figures, made from the raw results: page.py writes what stands between the marks, page.py --check looks.
+
+    <!-- figures: joins -->        the name of a function of FIGURES
+    …
+    <!-- end of figures -->
+
+A figure that stands nowhere in `results` cannot get onto the page; the words around it must hold whatever was measured.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+RESULTS = Path(__file__).resolve().parent / "results"
+_MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+Cell = dict[str, Any]  # one measurement of a join, as joins.py writes it
+
+TO_DELTA = {
+    "clean, 250 000 a batch": "batches of 250 000",
+    "2 % malformed, 250 000 a batch": "the same, 2 % malformed messages",
+    "clean, 250 000 a batch, inlj": "the same, `inlj` for all three",
+    "clean, 20 000 a batch": "batches of 20 000",
+    "clean, 250 000 a batch, spark writer": "batches of 250 000, `warehouse.writer = spark`",
+}
+JOINS = ("auto", "inlj", "r-meshjoin", "meshjoin", "hybridjoin", "inlj, a tuple at a time")
+ONE_KEY = JOINS[-1]  # a query
+GRID = ((2_000_000, 1.0, 0.01), (2_000_000, 1.0, 0.1), (2_000_000, 0.0, 0.1), (20_000, 1.0, 0.1))
+
+
+def to_delta() -> str:
+    """How fast the whole job is."""
+    summary = raw("end_to_end")["summary"]
+    rows = [
+        (shown, number(case["sales a second, median of runs"]), f"{case['seconds a batch, median']:#.2g} s")
+        for case, shown in ((summary[name], shown) for name, shown in TO_DELTA.items())
+    ]
+    swing = max(case["highest run"] / case["lowest run"] for case in summary.values())
+    return f"{table(('case', 'sales a second', 'a batch takes'), rows)}\n\n" + paragraph(
+        "Compare the rows with each other: absolute times vary from machine to machine, and here the fastest run of a "
+        f"case had up to {swing:.1f} times the rate of its slowest."
+    )
+
+
+def soon() -> str:
+    """How soon the first commit comes, and how fresh the facts are in small batches."""
+    text = (RESULTS / "start_and_small_batches.txt").read_text("utf-8")
+    first = [float(now) for now in re.findall(r"^\d +[\d.]+ / [\d.]+ +[\d.]+ / ([\d.]+)$", text, re.MULTILINE)]
+    small = re.search(r"^1 \(ours\) +([\d.]+) s +([\d.]+) / ([\d.]+) s", text, re.MULTILINE)
+    if not first or not small:
+        raise SystemExit("start_and_small_batches.txt has another form than page.py reads")
+    return paragraph(
+        f"The first commit comes {statistics.median(first):.1f} s after the command, no checkpoint and no tables "
+        f'before it. At a steady 2 000 sales a second and `job.trigger = "10 ms"` commits come {small[1]} s apart, and '
+        f"freshness is at most {small[2]} s for half of the sales, {small[3]} s for 99 in 100 ([both as measured]"
+        "(tests/benchmarks/results/start_and_small_batches.txt), with what they were before)."
+    )
+
+
+def parsing() -> str:
+    """What a message costs before any join sees it."""
+    best = {case["case"]: f"{min(case['micros']):.2f}" for case in raw("parse")["cases"]}
+    return paragraph(
+        f"Parsing alone takes {best['clean']} µs of a core for a message, {best['with ignored fields']} µs with fields "
+        f"that the contract does not name, {best['2% malformed']} µs if 2 % are malformed "
+        "([workload](tests/benchmarks/parse.py), [raw result](tests/benchmarks/results/parse.json))."
+    )
+
+
+def joins() -> str:
+    """The rates of the joins in some cells of the grid."""
+    rates = {(c["rows"], c["skew"], c["share"], c["join"]): number(c["rate"]) for c in grid()}
+    rows = [
+        (f"{large(R)} rows, {skewed(e)}, {percent(share)}", *(rates[R, e, share, join] for join in JOINS))
+        for R, e, share in GRID
+    ]
+    return table(("R, skew, memory", *(f"`{join}`" for join in JOINS[:-1]), "`inlj`, one key a query"), rows)
+
+
+def beside() -> str:
+    """What the other measurements of the joins say, and how good the cost models are."""
+    return paragraph(f"{swing()} {round_trips()} {small_pool()} {models()}")
+
+
+def swing() -> str:
+    measured = [cell["rates"] for cell in grid() if cell["rate"]]
+    spread = statistics.median(max(rates) / min(rates) - 1 for rates in measured)
+    stretches = raw("joins_grid")["2000000"]["seconds"] / len(measured[0])
+    return (
+        f"The joins of a row took turns, in stretches of {stretches:.1f} s; the fastest stretch of a join was "
+        f"{percent(spread)} faster than its slowest (median)."
+    )
+
+
+def round_trips() -> str:
+    rates = {(cell["round_trip"], cell["join"]): cell["rate"] for cell in raw("joins_latency")["cells"]}
+    kept = {
+        join: " and ".join(percent(rates[trip, join] / rates[0.0, join]) for trip in (0.001, 0.005))
+        for join in ("auto", "inlj", ONE_KEY)
+    }
+    return (
+        f"With the server 1 ms and 5 ms away `auto` keeps {kept['auto']} of its rate, `inlj` {kept['inlj']}, with one "
+        f"key a query {kept[ONE_KEY]}."
+    )
+
+
+def small_pool() -> str:
+    small = (cell for cell in raw("joins_pool")["cells"] if cell["buffer_pool"] == "2 % of R")
+    rates = {(cell["skew"], cell["join"]): number(cell["rate"]) for cell in small}
+    plain, skewed = (", ".join(f"`{j}` {rates[e, j]}" for j in ("auto", "r-meshjoin", "inlj")) for e in (0.0, 1.0))
+    return (
+        "With a buffer pool of 2 % of R, where a random read is mostly a disk read, sales a second are without skew "
+        f"{plain}; under Zipf 1.0 {skewed}."
+    )
+
+
+def models() -> str:
+    measured = [cell for cell in grid() if cell["rate"]]
+    near = sum(abs(cell["predicted"] / cell["rate"] - 1) <= 0.2 for cell in measured) / len(measured)
+    right = list(in_order(measured))
+    return (
+        f"The cost models said {percent(near)} of the {len(measured)} rates in the grid beforehand to within a fifth; "
+        f"of two joins whose rates differ by more than a fifth they named the faster one in "
+        f"{percent(sum(right) / len(right))} of {len(right)} cases."
+    )
+
+
+def in_order(cells: list[Cell]) -> Iterator[bool]:
+    """For each two joins of a cell that differ by more than a fifth: is the faster one predicted to be faster?"""
+    for one, other in combinations(cells, 2):
+        alike = all(one[what] == other[what] for what in ("rows", "skew", "share"))
+        low, high = sorted((one, other), key=lambda cell: float(cell["rate"]))
+        if alike and high["rate"] > 1.2 * low["rate"]:
+            yield high["predicted"] > low["predicted"]
+
+
+FIGURES: dict[str, Callable[[], str]] = {made.__name__: made for made in (to_delta, soon, parsing, joins, beside)}
+
+
+def raw(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def grid() -> list[Cell]:
+    return [cell for size in raw("joins_grid").values() for cell in size["cells"]]
+
+
+def number(rate: float | None) -> str:
+    """Three digits, and thousands apart: 356 000, 8 500, 626."""
+    return "-" if rate is None else f"{float(f'{rate:.3g}'):,.0f}".replace(",", " ")
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def large(rows: int) -> str:
+    return f"{rows / 1e6:.0f} M" if rows >= 1_000_000 else number(rows)
+
+
+def skewed(exponent: float) -> str:
+    return f"Zipf {exponent}" if exponent else "no skew"
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    line, *lines = (f"| {' | '.join(cells)} |" for cells in (head, *rows))
+    return "\n".join((line, "|---" * len(head) + "|", *lines))
+
+
+def paragraph(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def page(text: str) -> str:
+    """The page with the figures that the raw results give."""
+    named = [mark[2] for mark in _MARKED.finditer(text)]
+    if sorted(named) != sorted(FIGURES):
+        raise SystemExit(
+            f"README.md has marks for {', '.join(named) or 'nothing'}; needed, each once: {', '.join(FIGURES)}"
+        )
+    return _MARKED.sub(lambda mark: f"{mark[1]}{FIGURES[mark[2]]()}\n{mark[3]}", text)
+
+
+if __name__ == "__main__":
+    stands = README.read_text("utf-8")
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(None if page(stands) == stands else "README.md does not show the raw results. Run page.py.")
+    README.write_text(page(stands), "utf-8")
