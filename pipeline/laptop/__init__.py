@@ -1,0 +1,1 @@
+"""The demo, and the embedded broker and database it runs on."""

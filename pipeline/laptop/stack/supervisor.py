@@ -2,7 +2,7 @@
 
 Run as a program of its own, with nothing but the standard library, so that it starts fast:
 
-    python guard.py PID_FILE detached|supervised COMMAND ...
+    python supervisor.py PID_FILE detached|supervised COMMAND ...
 
 The pid file is written by the very process that becomes the server, before it does, so there is no moment in which a
 server runs and no file names it. Supervised, this program stays: its standard input is a pipe whose other end only
