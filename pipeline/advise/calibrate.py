@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Sample:
-    """Keys from all over R, in random order, so that the server's cache helps no more than it will in earnest."""
+    """Keys from all over R, in random order, so that the server's cache helps no more than it will in a running job."""
 
     keys: pa.Array
     rows: int  # of R
@@ -135,7 +135,7 @@ def _typical(times: Iterator[float]) -> float:
     taken: list[float] = []
     while sum(taken) < _SECONDS or len(taken) < _TRIALS:
         taken.append(next(times))
-    # A rate is made of all reads, the slow ones too; but one hiccup of the machine must not pass for the rule.
+    # A rate is made of all reads, the slow ones too; but one pause of the machine must not count as usual.
     taken.sort()
     return mean(taken[: max(_TRIALS - 1, len(taken) * 49 // 50)])
 
@@ -172,7 +172,7 @@ def _steps(master: Master) -> dict[str, float]:
         waiting.admit(positions, codes)
     c_W = max(1e-10, (_step(lambda: waiting.match(row_codes[:1]), 1) - few) / (3 * _BLOCK))
     strange = row_codes.copy()
-    strange[:, 0] ^= np.uint64(0x5555)  # most rows meet nobody
+    strange[:, 0] ^= np.uint64(0x5555)  # most rows meet no waiting sale
     c_H = _step(lambda: (coder.encode(keys, remember=False), waiting.match(strange)), len(keys))
     numbers = np.random.default_rng(2).integers(0, len(rows), _BLOCK).astype(np.int32)
     return {
@@ -218,7 +218,7 @@ def _hit(rows: pa.Table, coder: KeyCoder) -> float:
 
 
 def _step(work: Callable[[], object], items: int, before: Callable[[], object] = lambda: None) -> float:
-    """Median seconds an item, with nothing left in the processor's caches: so a join meets its arrays, after a read."""
+    """Median seconds an item, with nothing left in the processor's caches: as a join finds its arrays after a read."""
     taken, elsewhere = [], np.zeros(_CACHES, np.uint8)
     for _ in range(2 * _TRIALS + 1):
         before()

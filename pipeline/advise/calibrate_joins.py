@@ -28,7 +28,7 @@ _OFFER = 8_192
 _SKEW = 0.5
 _FLOW_MEMORY = 4 << 20
 _LEAST_QUERIES = 3
-_NEVER = Line(1.0, 1.0)  # seconds: auto takes another way
+_NEVER = Line(1.0, 1.0)  # seconds: so dear a way is not chosen by auto, which then takes another
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ def _sales(keys: pa.Array) -> pa.Array:
 
 
 class _Timed(MemoryMaster):
-    """Knows how long it was asked for answers: that time is not the join's. As with a server, one has to wait for them:
-    a join that was asleep goes on a third slower than one that never was."""
+    """Counts the seconds in which answers were waited for: they are not the join's own. It sleeps as long as a server
+    would take, because a join that has just waited runs slower than one that never waits."""
 
     seconds = 0.0
 
