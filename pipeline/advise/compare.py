@@ -60,7 +60,7 @@ class Looked:
 
 
 def look(plan: Plan, demand: Demand, say: Say) -> Looked:
-    """Ask what `run` asks before its first batch, and how large the tables are. Somebody waits: nothing is retried."""
+    """Ask what `run` asks before its first batch, and how large the tables are. Nothing is retried: a person waits."""
     looked = Looked()
     at_once = replace(plan.settings.master, retry_for=Seconds(0))
     say(f"asking Kafka at {plan.settings.kafka.bootstrap} for the topics")
@@ -191,7 +191,7 @@ def _bounds(plan: Plan, rates: dict[str, float], demand: Demand) -> Iterator[str
 
 
 def _round(value: float) -> str:
-    """Three digits: a model knows no more.
+    """Three digits: a model is not more exact than that.
 
     >>> _round(122_502.3), _round(61.4), _round(0.02)
     ('123,000', '61', '0')

@@ -56,7 +56,7 @@ class Demand:
 
     rate: float
     workers: int
-    counted: bool  # False: the cluster decides how many workers there are; all is told of one
+    counted: bool  # False: the cluster decides how many workers there are, so the figures are those of one
     period: float  # seconds; 0: until all is worked off
     most: int  # sales a batch
     window: int  # sales a worker takes at once

@@ -112,7 +112,7 @@ class _Run:
             draws = self._take(min(due, self._slice))
             due -= len(draws)
             until = now()
-            # Spread over the time since the last step: they were all due by now, and not all at once.
+            # Spread over the time since the last step, in the course of which they fell due.
             sold_at = self._last + (until - self._last) * np.arange(1, len(draws) + 1) // len(draws)
             self._last = until
             self._send(draws, self._writer.write(draws, sold_at))

@@ -1,4 +1,4 @@
-"""Where everything fetched is kept, outside the clone, so that a second clone starts quickly."""
+"""Where everything fetched is kept, outside the clone, so that a second clone need not fetch it again."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _programs() -> list[Path]:
 
 
 def _ask(program: Path) -> tuple[int, Path]:
-    """Java's own word on its version and its home; the PATH often has only a link or a stub."""
+    """The version and home that this Java itself tells; the PATH often has only a link or a stub."""
     try:
         answer = subprocess.run(
             [program, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60, check=True

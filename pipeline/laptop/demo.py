@@ -1,7 +1,7 @@
 """`millrace demo`: everything at once, from nothing to the proof that it adds up, below one folder.
 
-A broker and a database of its own, master data, the job as a process, bursty sales with some that are broken, unknown,
-null or sent twice, the live panel, and at the end the reconciliation.
+A broker and a database of its own, master data, the job as a process, bursty sales of which some are malformed, or
+have an unknown or null key, or are sent twice, the live panel, and at the end the reconciliation.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _fresh(folder: Path) -> Iterator[None]:
             raise DemoFailed(
                 f"{folder} was not made by a demo, so it is left alone. Give another --folder, or move it away."
             )
-        # Should an earlier demo have been killed by force, its servers may still be on their way out.
+        # The servers of an earlier demo that was killed may still be ending.
         Stack(folder).down()
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "logs").mkdir(parents=True)

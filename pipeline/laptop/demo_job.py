@@ -36,7 +36,7 @@ class JobProcess:
         self._ready_file = settings_file.with_name("job.ready")
         ready = ["--ready-file", str(self._ready_file)]
         run = [sys.executable, "-m", "pipeline.cli", "run", "--config", str(settings_file), *ready]
-        # The guard ends the job when this process dies, however it dies.
+        # The supervisor ends the job when this process dies, however it dies.
         guarded = [sys.executable, "-IS", guard.__file__, str(self._pid_file), "supervised", *run]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -46,7 +46,7 @@ class JobProcess:
                 stderr=subprocess.STDOUT,
                 cwd=settings_file.parent,
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C is for the demo, which then stops the job in its order
+                start_new_session=True,  # Ctrl-C goes to the demo alone, which then stops the job before the servers
             )
 
     def await_ready(self) -> None:
@@ -84,7 +84,7 @@ class JobProcess:
     def kill(self) -> None:
         """End it, whatever it does."""
         if self._process.stdin:
-            self._process.stdin.close()  # the guard's sign to end the job, by force if need be
+            self._process.stdin.close()  # the sign for the supervisor to end the job, by force if need be
         self._process.wait()
 
     def _is_ready(self) -> bool:

@@ -1,6 +1,6 @@
 """Messages to sales: each one becomes exactly one row of columns or one reject, never both, never neither.
 
-Two paths lead there. The *fast path* (`fast.py`) decodes most messages at about a microsecond each and gives no answer
+Two paths lead there. The *fast path* (`fast.py`) decodes most messages, a column at a time, and gives no answer
 to what it is not sure of. The *strict path* (`strict.py`) takes those one by one, decides, and finds the reason. The
 strict path alone says what is valid; tests hold the fast one to it.
 

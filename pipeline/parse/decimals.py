@@ -94,7 +94,7 @@ class Decimal(Kind):
     def _read(self, characters: Bytes, texts: ByteTexts) -> tuple[Integers, Mask]:
         """The texts, with zeros before them, in units; and which of them are surely that."""
         width, count = characters.shape
-        digits = characters - np.uint8(_ZERO)  # bytes wrap round: what is no digit becomes more than 9
+        digits = characters - np.uint8(_ZERO)  # bytes wrap round: what is not a digit becomes more than 9
         numeric = digits <= 9
         points = (characters == _POINT).view(np.uint8)
         point = points.sum(axis=0, dtype=np.uint8)

@@ -19,9 +19,9 @@ from pipeline.config.contracts import TopicContract
 from pipeline.parse.strict import MAX_DEPTH
 from pipeline.parse.texts import Bytes, ByteTexts, Integers, Mask, windows
 
-_ESCAPED_NAME = re.compile(rb'\\[^"\\]*"\s*:')  # a member's name with an escape in it, at least
+_ESCAPED_NAME = re.compile(rb'\\[^"\\]*"\s*:')  # may also find an escape in a value: it must only miss none
 _COLON, _QUOTE, _SPACE = b':" '
-_BRACKETS = ord("{")  # and [ with the bit that makes letters small
+_BRACKETS = ord("{")  # also found for [, once the bit that makes letters small is set
 _TAIL = 8  # bytes of a name's end that are compared, as one number
 
 
@@ -43,7 +43,8 @@ class Guard:
         data, starts = _bytes(values)
         clear: Mask = self._named_at_most(data, starts) <= found
         clear &= _count(data | 0x20 == _BRACKETS, starts) <= MAX_DEPTH
-        together = data.tobytes()  # each message begins with an ASCII byte, so none can mend another's UTF-8
+        # Each message begins with an ASCII byte, so no message's bytes complete another's UTF-8.
+        together = data.tobytes()
         for is_doubtful in (_may_hide_a_name, _is_not_utf8):
             if is_doubtful(together):
                 clear[[i for i, message in enumerate(messages) if is_doubtful(message)]] = False
@@ -54,7 +55,7 @@ class Guard:
         colons = _member_colons(data)
         at = np.flatnonzero(colons)
         name_ends = at - ((data[at - 1] == _SPACE) & (data[at - 2] == _QUOTE))  # `"name" :` is common
-        named = data[name_ends - 1] != _QUOTE  # other white space: take it for a field's name
+        named = data[name_ends - 1] != _QUOTE  # other white space: counted as a field's name, to be safe
         tails = windows(np.concatenate((np.zeros(_TAIL, np.uint8), data)), _TAIL)[name_ends].view(np.uint64)
         for end, mask in self._ends:
             named |= tails & mask == end

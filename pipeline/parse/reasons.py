@@ -25,7 +25,7 @@ _SHOWN = 40  # characters of a value that a sentence repeats
 
 
 class Reject(Exception):
-    """One message is not a valid sale: a code to count by, and a sentence for the one who must mend it."""
+    """One message is not a valid sale: a code to count by, and a sentence for the sender who has to correct it."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)

@@ -1,7 +1,7 @@
 """The rules of a contract's field: which JSON Schema keywords a column type honours, and what they allow.
 
-A rule that nobody checks is worse than none, so a keyword that a type does not honour is refused when the contract is
-read, not ignored when a message comes.
+A rule that is not checked is worse than no rule, so a keyword that a type does not honour is refused when the
+contract is read, not ignored when a message comes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pipeline.parse import reasons
 from pipeline.parse.kinds import Kind
 from pipeline.parse.reasons import Members, Number, Reject, shown
 
-MAX_DEPTH = 64  # levels of arrays and objects; far below what Python's own readers can bear
+MAX_DEPTH = 64  # levels of arrays and objects; Python's own readers manage far more
 _WHITESPACE = " \t\r\n"
 
 
@@ -25,7 +25,7 @@ _READER = json.JSONDecoder(object_pairs_hook=Members, parse_int=Number, parse_fl
 
 
 class Judge:
-    """Decides alone what a valid message is; the fast path only ever anticipates its yes."""
+    """Decides alone what a valid message is; the fast path may only say yes earlier."""
 
     def __init__(self, contract: TopicContract, kinds: list[Kind]) -> None:
         self._kinds = [(kind.field.name, kind) for kind in kinds]

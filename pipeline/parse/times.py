@@ -47,7 +47,7 @@ class Timestamp(TextKind):
         *numbers, fraction, sign, hours, minutes = parts.groups(default="0")
         try:
             if int(hours) > 23 or int(minutes) > 59:
-                raise ValueError("the offset is none")
+                raise ValueError("the offset is not hours and minutes within a day")
             offset = timedelta(hours=int(hours), minutes=int(minutes))
             year, month, day, hour, minute, second = map(int, numbers)
             local = datetime(year, month, day, hour, minute, second, int(fraction.ljust(6, "0")), timezone.utc)

@@ -60,7 +60,7 @@ class Broker:
                 bootstrap_servers=kafka.bootstrap.split(","),
                 enable_auto_commit=False,
                 auto_offset_reset="none",
-                check_crcs=False,  # 2 MB/s in Python, and what is read is compared byte by byte anyway
+                check_crcs=False,  # slow in Python, and what is read is compared byte by byte anyway
                 bootstrap_timeout_ms=_ANSWER_MS,
                 **_client(kafka.librdkafka),
             )
@@ -73,7 +73,7 @@ class Broker:
     def extents(self, first_found: Mapping[Place, int]) -> dict[Place, Extent]:
         """The offsets the job has to have read by now, as the broker itself tells them.
 
-        Where the settings leave open what was the latest offset when the job began, the first one found is believed.
+        Where the settings leave open what was the latest offset when the job began, the first offset found is taken.
         """
         places = [TopicPartition(t, p) for t in self._topics() for p in sorted(self._partitions(t))]
         first, end = self._consumer.beginning_offsets(places), self._consumer.end_offsets(places)
@@ -94,7 +94,7 @@ class Broker:
         self._consumer.seek(partition, first)
         deadline = time.monotonic() + _ANSWER_MS / 1000
         while count and self._consumer.position(partition) < end:
-            # Behind offsets without a message nothing comes, and only the position tells: look at it often.
+            # Offsets without a message bring no answer; only the consumer's position shows that it passed them.
             records = self._consumer.poll(timeout_ms=_LOOK_MS, max_records=count).get(partition, [])
             for record in records:
                 yield Message(record.offset, record.timestamp, record.value)

@@ -20,7 +20,7 @@ from pipeline.config.settings import MasterData
 from pipeline.reconcile.tables import NotReconcilable, WarehouseTable
 from pipeline.reconcile.verdict import SHOWN, Check
 
-UNKNOWN_MEMBER = -1  # said here again: a proof borrows nothing from what it proves
+UNKNOWN_MEMBER = -1  # said here again: a proof uses nothing of what it proves
 _KEYS_A_QUERY = 1_000
 
 Row = tuple[Any, ...]

@@ -45,7 +45,9 @@ def check(
     runs = _choose(extents, random.Random(seed))
     sent = {(*place, m.offset): m for place, first in runs for m in broker.read(place, first, _RUN)}
     wrong_facts, compared_facts = _compare_facts(plan, sent, _rows(facts, _sale_columns(facts), runs))
-    kept = [source for source in ("message.value",) if rejects.has(source)]  # own rejects may do without the bytes
+    kept = [
+        source for source in ("message.value",) if rejects.has(source)
+    ]  # a user's own table of rejects may leave the bytes out
     wrong_rejects, compared_rejects = _compare_rejects(sent, _rows(rejects, kept, runs))
     compared = compared_facts + compared_rejects
     why = "Each sampled message must be one row of one table: see the checks for lost and for repeated messages."

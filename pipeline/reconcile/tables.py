@@ -71,7 +71,7 @@ class WarehouseTable:
         for batch in self.batches(sources):
             rows = pa.table(batch).append_column(ROWS, pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows))
             fresh.append(_counted(rows, sources))
-            # Merging costs as much as what was seen before: wait until there is as much that is new.
+            # Merging goes through all that was seen before, so it waits until as much has come anew.
             if sum(map(len, fresh)) > max(_MERGE_ROWS, len(seen)):
                 seen, fresh = _counted(pa.concat_tables([seen, *fresh]), sources), []
         return _counted(pa.concat_tables([seen, *fresh]), sources)

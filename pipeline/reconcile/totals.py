@@ -35,7 +35,7 @@ def check(sent: Sent, found: Found, dimensions: Mapping[str, DimensionFound], fa
     nulls = sum((Counter(topic.null) for topic in topics), Counter())
     for name, dimension in dimensions.items():
         if name not in DIMENSIONS:
-            continue  # one of the user's own, of which the generator knows nothing
+            continue  # a dimension of the user's own: the generator makes no keys for it
         checks.append(Check.equal(f"sent unknown {name} = unmatched", unknown[name], dimension.unmatched, where))
         checks.append(Check.equal(f"sent null {name} = null keys", nulls[name], dimension.nulls, where))
     if facts.has(_SALE_ID):
@@ -45,7 +45,7 @@ def check(sent: Sent, found: Found, dimensions: Mapping[str, DimensionFound], fa
 
 
 def _repeated(facts: WarehouseTable) -> int:
-    """Facts whose sale id another fact has already. Only a hash of eight bytes is kept of each."""
+    """The facts that repeat another fact's sale id. Only a hash of eight bytes is kept of each."""
     hashes = [hash_array(batch.column(0).to_numpy(zero_copy_only=False)) for batch in facts.batches([_SALE_ID])]
     everything = np.concatenate([np.empty(0, np.uint64), *hashes])
     return len(everything) - len(np.unique(everything))

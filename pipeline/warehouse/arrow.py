@@ -1,4 +1,4 @@
-"""The default committer: `deltalake` adds the workers' files to the log, in milliseconds where Spark takes a second."""
+"""The default committer: `deltalake` adds the workers' files to the log; no Spark job is needed for it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ArrowCommitter:
         return version
 
     def _check_again(self, table: Table) -> None:
-        """Somebody may have changed the table since it was opened: `deltalake` notices only what it commits amid."""
+        """Checked again before each commit: `deltalake` itself only notices changes made while it commits."""
         found = table.log.describe()
         if found == self._checked.get(table.log.uri):
             return
@@ -92,7 +92,7 @@ class ArrowCommitter:
                 custom_metadata={record.USER_METADATA: record.encode(made)},
                 app_transactions=[Transaction(made.application, made.batch, now)],
             ),
-            # Its look for expired log files lists the whole log at every commit: with 50 000 files 0.2 s each time.
+            # To find expired log files it would list the whole log at every commit; `millrace maintain` drops them.
             post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
         )
 

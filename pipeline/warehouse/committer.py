@@ -38,7 +38,7 @@ class Committer(Protocol):
 
 
 def refuse_known_batch(table: Table, made: CommitRecord) -> None:
-    """Delta itself refuses a transaction only if it came between our look at the log and our commit."""
+    """Delta itself refuses a batch only if another driver commits it between our look at the log and our commit."""
     last = table.log.last_batch(made.application)
     if last is not None and last >= made.batch:
         raise AlreadyCommitted(
@@ -49,7 +49,7 @@ def refuse_known_batch(table: Table, made: CommitRecord) -> None:
 
 
 def version_made(table: Table, made: CommitRecord) -> int | None:
-    """After a try: the version it made, None if it made none; `AlreadyCommitted` if somebody else's commit stands."""
+    """After a try: the version it made, None if it made none; `AlreadyCommitted` if another driver's commit stands."""
     table.log.refresh()
     version = table.log.version_of(made)
     if version is None:

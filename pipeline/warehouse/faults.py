@@ -1,7 +1,7 @@
 """What storage says when it refuses, as one sentence: which place, why, and what to do.
 
 The same mistake sounds different from the operating system, from deltalake's Rust and from Spark's Hadoop. Here all
-three end up in one table of reasons, so that a full disk or a forgotten option reads the same whoever met it first.
+three end up in one table of reasons, so that a full disk or a forgotten option reads the same from all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which tables the arrow writer may append to. `deltalake` itself would break some of these promises without a word."""
+"""Which tables the arrow writer may append to. `deltalake` itself would silently break some of a table's promises."""
 
 from __future__ import annotations
 

@@ -78,9 +78,9 @@ class TableFiles:
         return self._finished
 
     def abort(self) -> None:
-        """Delete what was written. What cannot be deleted is an orphan, which harms nobody."""
+        """Delete what was written. What cannot be deleted stays as an orphan, which no reader sees."""
         while self._open:
-            with contextlib.suppress(Exception):  # the one that ended the attempt is the one to be told
+            with contextlib.suppress(Exception):  # the error that ended the attempt is the one to report
                 self._finish_oldest()
         for path in self._paths:
             with contextlib.suppress(OSError):
@@ -149,7 +149,7 @@ class _OpenFile:
 
 
 def _repeating(rows: pa.Table, without: list[str]) -> list[str]:
-    """The columns that deserve a dictionary: on the others it costs a quarter of the time and saves nothing."""
+    """The columns whose values repeat: a dictionary of any other column takes time and saves no space."""
     sample = rows.slice(0, _SAMPLE)
     most = max(100, len(sample) // 2)
     names = [name for name in rows.column_names if name not in without]

@@ -1,7 +1,7 @@
 """The storage options once more, by the names Spark's Hadoop has for them: they are given once, and both engines agree.
 
 What `spark.conf` says as `spark.hadoop.…` wins. The values go straight into Hadoop's configuration: as options of the
-Java process they could be read, keys and all, by everybody on the machine.
+Java process every account of the machine could read them, keys and all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Keeps the warehouse tables quick and small: merges small files, drops files and log entries nobody needs.
+"""Keeps the warehouse tables quick and small: merges small files, drops old files and log entries.
 
 Three steps for each table, in this order. OPTIMIZE merges the small files of closed days (a commit looks at the list of
-all live files, about 12 µs for each). A checkpoint of the log lets expired entries go. VACUUM deletes files that have
+all live files). A checkpoint of the log lets expired entries go. VACUUM deletes files that have
 not been part of the table for longer than the retention, and those that killed tasks left behind.
 """
 

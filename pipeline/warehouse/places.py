@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipeline.config.settings import Settings
 
 _LEAST_FREE = 1 << 20  # bytes; with less, a file of any use does not fit
-# Somebody waits for the answer; the job itself tries longer.
+# A person waits for this answer at the terminal; the job itself tries longer.
 _SOON = {"max_retries": "2", "retry_timeout": "10s", "connect_timeout": "5s", "timeout": "20s"}
 _OF_FILES = r"IOException|FSError|OSError|os error|No space left|Read-only file|mkdir|Cannot create|NotDirectory|denied"
 _OF_A_STORE = r"s3a?[.:]|S3|amazon|azure|abfs|cloud\.hadoop|hadoop\.fs|Generic \w+ error|gs://"
@@ -60,7 +60,7 @@ def scratch(settings: Settings) -> Place:
 
 
 def refuse_unusable(settings: Settings) -> None:
-    """Write and delete a small file where the tables and the checkpoint are to be: in milliseconds, before Spark."""
+    """Write and delete a small file where the tables and the checkpoint are to be, before Spark starts."""
     if tables(settings).is_local and "%" in tables(settings).folder:
         raise BadSetting(
             f"warehouse.path = {settings.warehouse.path}: deltalake cannot read tables below a folder with a % in its "
@@ -89,7 +89,7 @@ def _try_store(place: Place) -> None:
 def ask(folder: str) -> str | None:
     """Why no file can be written to this folder now, in the system's words; None if one can.
 
-    A folder that is not there yet is not made: somebody may be about to put a backup there.
+    A folder that is not there yet is not made: a backup may be about to be put there.
     """
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
@@ -111,7 +111,7 @@ def sentence_of(failure: object, settings: Settings) -> str | None:
     """
     said = str(failure).partition("=== Streaming Query ===")[0]
     if "pipeline.errors." in said:
-        return None  # who met it has told it already
+        return None  # the worker or the committer has already made its sentence of it
     written = (checkpoint(settings), tables(settings), scratch(settings))
     named = [place for place in written if _names(said, place)]
     for place in named or written:

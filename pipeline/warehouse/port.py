@@ -38,7 +38,7 @@ class Standing:
     batch: int | None  # the newest that this application wrote to it
     checkpoint: str | None = None  # that batch was of the stream with this identity, where its commit says so
     due: int | None = None  # side tables: a batch that has to be there, by what the facts' commits say
-    taken_back: str | None = None  # what somebody did after that batch, by which its rows have gone again
+    taken_back: str | None = None  # the operation after that batch that took its rows out of the table again
 
 
 class Warehouse(Protocol):

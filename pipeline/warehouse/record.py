@@ -20,7 +20,7 @@ class CommitRecord(msgspec.Struct, frozen=True):
 
     application: str
     batch: int
-    writer: str  # whose folder the side tables' files lie in
+    writer: str  # the kind of committer, in whose folder the side tables' files lie
     sides: dict[str, list[FileAction]] = {}
     sides_before: dict[str, int] = {}  # the newest earlier batch that each side table has rows of
     note: dict[str, Any] = {}

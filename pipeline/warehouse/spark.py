@@ -54,7 +54,7 @@ class SparkCommitter:
                 txnAppId=made.application, txnVersion=made.batch, userMetadata=record.encode(made)
             ).save(table.log.uri)
         except (PySparkException, Py4JError):
-            # Another driver was quicker, or the answer was lost on its way: the log knows.
+            # Another driver may have committed the batch first, or Spark's answer was lost: the log tells.
             version = version_made(table, made)
             if version is None:
                 raise

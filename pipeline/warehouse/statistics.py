@@ -24,7 +24,7 @@ class FloatingColumns:
     """The statistics of floating columns, which must not be written into a Parquet file that Spark will read.
 
     pyarrow leaves NaN out of the bounds, where Spark ranks it above all numbers, and the bounds know two zeros where
-    Spark knows one: Spark skipped row groups and lost rows of a filter (measured). Dictionaries mislead it likewise.
+    Spark knows one: Spark skipped row groups and a filter lost rows. Dictionaries mislead it likewise.
     """
 
     def __init__(self, schema: pa.Schema) -> None:

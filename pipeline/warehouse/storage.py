@@ -3,7 +3,7 @@
 An object store is reached with the options and schemes of `deltalake` (`AWS_REGION`, `AZURE_STORAGE_ACCOUNT_KEY`, …).
 Spark, which only creates tables and appends for `writer = spark`, gets the same under Hadoop's names: `hadoop.py`.
 
-Files are not fsynced. Nobody here syncs the log's entries (neither deltalake nor Delta on Spark), and data that
+Files are not fsynced. Neither deltalake nor Delta on Spark syncs the log's entries, and data that
 outlives the commit naming it is worth nothing. A killed process loses nothing; a power cut under a local folder may.
 """
 
@@ -49,7 +49,7 @@ def folder_of_files(warehouse: settings.WarehouseSettings, application: str, tab
 
 
 def filesystem(uri: str, options: dict[str, str]) -> Any:
-    """A folder as a pyarrow file system. On a local disk it is as fast as plain files (measured: within noise)."""
+    """A folder as a pyarrow file system."""
     return fs.PyFileSystem(DeltaStorageHandler(uri, options))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PROPERTIES = {
     # Each batch is a commit. Readers replay those since the last checkpoint, and so does the next commit.
     "delta.checkpointInterval": "20",
-    # 30 days of batches every 2 s are 1.3 million files in one folder; listing 50 000 costs a commit a quarter second.
+    # Delta's 30 days of batches every 2 s would be 1.3 million files in one folder, which commits list.
     "delta.logRetentionDuration": "interval 7 days",
 }
 
@@ -72,7 +72,7 @@ def check(found: TableDescription, contract: TableContract, uri: str) -> list[Co
         elif found.columns[twin].type != delta_type(column.type):
             raise WarehouseRefused(
                 f"{uri}: column {twin} is {found.columns[twin].type}, the contract of {contract.name} needs "
-                f"{delta_type(column.type)}. Mend the contract, or name a new table in the settings."
+                f"{delta_type(column.type)}. Correct the contract, or name a new table in the settings."
             )
     for name in found.columns.keys() - contract.schema.names:
         if not found.columns[name].nullable:
@@ -92,7 +92,8 @@ def _check_partitioning(found: TableDescription, contract: TableContract, uri: s
     if found.partition_by != contract.partition_by:
         raise WarehouseRefused(
             f"{uri}: the table is partitioned by {_list(found.partition_by)}, the contract of {contract.name} needs "
-            f"{_list(contract.partition_by)}. Mend `partition_by` in the contract, or name a new table in the settings."
+            f"{_list(contract.partition_by)}. Correct `partition_by` in the contract, or name a new table in the "
+            f"settings."
         )
 
 
@@ -101,7 +102,7 @@ def _list(columns: Sequence[str]) -> str:
 
 
 def _create(uri: str, contract: TableContract, storage_options: dict[str, str]) -> None:
-    """By deltalake, in milliseconds; Spark takes seconds for its first table."""
+    """By deltalake: the first batch need not wait for Spark's first table."""
     _refuse_names(contract, uri)
     _refuse_other_files(contract, uri, storage_options)
     fields = [

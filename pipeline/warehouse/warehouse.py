@@ -150,10 +150,11 @@ class TwoStepWarehouse:
         made = self._facts_table.log.record_of(self._application, batch_id)
         if made is not None:
             self._complete(made)
-        elif last == batch_id:  # older ones were complete before a newer one was begun
+        elif last == batch_id:  # older batches were complete before a newer one was begun
             raise WarehouseRefused(
-                f"{self._facts_table.log.uri}: the commit of batch {batch_id} has left the log, so nobody can tell "
-                f"whether {', '.join(self._sides)} got its part. Compare with Kafka, then start under a new job.name."
+                f"{self._facts_table.log.uri}: the commit of batch {batch_id} has left the log, so it cannot be "
+                f"told whether {', '.join(self._sides)} has its part. Compare with Kafka, then start under a new "
+                f"job.name."
             )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Stand-ins for what a test must hold in its own hand: the clock, and an eye on what was asked."""
+"""Stand-ins for what a test must control or watch: the clock, and what a master was asked."""
 
 from __future__ import annotations
 

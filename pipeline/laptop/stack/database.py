@@ -38,7 +38,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Accounts:
-    """Who may do what: everything; everything in the master database; read the named tables."""
+    """Three accounts: one may do everything; one everything in the master database; one may read the named tables."""
 
     admin: Account = field(default_factory=lambda: Account("root", secrets.token_urlsafe(12)))
     owner: Account = field(default_factory=lambda: Account("millrace", secrets.token_urlsafe(12)))
@@ -162,7 +162,7 @@ class Database(Server):
                 return sorted(str(name) for (name,) in cursor.fetchall())
         except pymysql.MySQLError as error:
             raise ScriptFailed(
-                f"the database refused a statement: {error.args[-1]}. Those before it were run; mend it and run the "
+                f"the database refused a statement: {error.args[-1]}. Those before it were run; correct it and run the "
                 "rest, or drop the tables first."
             ) from error
 
@@ -181,7 +181,7 @@ class Database(Server):
     def allow_reading(self, tables: Iterable[str], database: str = MASTER) -> None:
         """Let the reading account read these tables, which need not be there yet, and nothing else."""
         reader = f"'{self.accounts.reader.user}'@'{LOOPBACK}'"
-        # The server lets one grant on a table to come only together with CREATE, which is taken back at once.
+        # On a table that is not there yet a server grants SELECT only together with CREATE, which is revoked at once.
         grants = [
             (f"GRANT SELECT, CREATE ON {on} TO {reader}", f"REVOKE CREATE ON {on} FROM {reader}")
             for on in (f"`{database}`.`{table}`" for table in tables)
@@ -209,7 +209,7 @@ class Database(Server):
 
 @lru_cache
 def _unverified_tls() -> ssl.SSLContext:
-    """Made here and once: pymysql's own reads all authorities of the machine, 16 ms of CPU for each connection."""
+    """Made here and once: pymysql's own would read all authorities of the machine for each connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

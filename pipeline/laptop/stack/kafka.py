@@ -100,7 +100,7 @@ class KafkaBroker(Server):
         self.await_until(all_led, 30, f"topic {name} has no {partitions} partitions with a leader,")
 
     def _admin(self) -> Any:
-        """A client; its futures come true only as long as somebody holds it."""
+        """A client; its futures are fulfilled only as long as it is referenced."""
         # Its log would tell the terminal of every attempt before the broker is up.
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "socket.timeout.ms": 10_000})
 
@@ -136,7 +136,7 @@ class KafkaBroker(Server):
             "transaction.state.log.num.partitions": 4,
             "share.coordinator.state.topic.replication.factor": 1,
             "share.coordinator.state.topic.min.isr": 1,
-            # After a kill the controller takes the broker back only when the session of the dead one has run out.
+            # After a kill the controller takes the broker back only when its old session has run out.
             "broker.heartbeat.interval.ms": 500,
             "broker.session.timeout.ms": 4_000,
             "group.initial.rebalance.delay.ms": 0,

@@ -22,6 +22,6 @@ def is_free(port: int) -> bool:
 
 
 def choose(count: int) -> list[int]:
-    """Free ports drawn at random, so that stacks started at the same moment hardly meet; fewer if there are no more."""
+    """Free ports drawn at random, so that two stacks rarely choose the same; fewer if there are no more."""
     drawn = random.SystemRandom().sample(_RANGE, 1_000)
     return [port for port in drawn if is_free(port)][:count]

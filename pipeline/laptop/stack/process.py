@@ -21,8 +21,8 @@ from pipeline.laptop.stack import ports
 from pipeline.laptop.stack import supervisor as guard
 
 _POLL_SECONDS = 0.05
-# What this process started, by pid file: the server itself, or its guard. Kept here and not in the Server, because the
-# pipe to a guard must stay open as long as this process lives, whoever still holds the Server.
+# What this process started, by pid file: the server itself, or its supervisor. Kept here and not in the Server, because
+# the pipe to a supervisor must stay open as long as this process lives, even when the Server is forgotten.
 _started: dict[Path, subprocess.Popen[bytes]] = {}
 
 
@@ -83,7 +83,7 @@ class Server(ABC):
 
     @property
     def pid(self) -> int | None:
-        """The number of the running server; None if it does not run, whoever has its number now."""
+        """The number of the running server; None if it does not run, even if another process has its number now."""
         try:
             recorded = json.loads(self._pid_file.read_text())
         except FileNotFoundError:
@@ -137,7 +137,7 @@ class Server(ABC):
         self._reap()
 
     def kill(self) -> None:
-        """End the server as a crash would: no last words, no tidying up."""
+        """End the server as a crash would, without a chance to tidy up."""
         self._end(signal.SIGKILL)
         self._gone_within(self.stop_seconds)
         self._reap()
@@ -235,9 +235,9 @@ class Server(ABC):
         self._pid_file.unlink(missing_ok=True)
         if starter := _started.pop(self._pid_file, None):
             if starter.stdin:
-                starter.stdin.close()  # a guard then ends what it may just be starting, and itself
+                starter.stdin.close()  # a supervisor then ends the server it may just be starting, and itself
             else:
-                starter.kill()  # the server itself, if it was too young to have a pid file
+                starter.kill()  # the server itself, if it had not written its pid file yet
             starter.wait()
 
 

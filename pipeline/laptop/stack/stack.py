@@ -28,7 +28,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class StackInfo:
-    """Where the servers are and who may use them."""
+    """Where the servers are, and the accounts to use them with."""
 
     folder: Path
     bootstrap: str
@@ -67,7 +67,7 @@ class Stack:
         return info
 
     def down(self) -> None:
-        """Stop whatever runs of this stack, whoever started it. The data stays."""
+        """Stop whatever runs of this stack, also what another process started. The data stays."""
         if not self.folder.exists():
             return
         with self._alone(), ThreadPoolExecutor(len(self.servers)) as threads:
@@ -113,7 +113,7 @@ def _start(server: Server) -> None:
             server.start()
             return
         except PortTaken:
-            # Somebody took the port between our look and the server's.
+            # Another program took the port between our look and the server's.
             if attempt == _ATTEMPTS - 1:
                 raise
             server.choose_ports()

@@ -1,4 +1,4 @@
-"""Starts one server so that it can always be found again, and, if told to, never outlives who started it.
+"""Starts one server so that it can always be found again, and, if told to, never outlives the process that started it.
 
 Run as a program of its own, with nothing but the standard library, so that it starts fast:
 
