@@ -67,9 +67,9 @@ class Dimension:
         return sales
 
     def _served(self, key: pa.Array, sent: np.ndarray, most: int) -> Iterator[list[Served]]:
-        """Offer and step until every sale has come back: all at once, or where they become more, about `most` of them.
+        """Offer and step until every sale has come back: all at once, or about `most` at a time if matches make more.
 
-        What a caller does between two of them is not the join's time.
+        What a caller does between two pieces is not the join's time.
         """
         positions = np.arange(len(key), dtype=np.int64)
         admitted_at = np.empty(len(key))

@@ -35,7 +35,7 @@ def _options(kafka: KafkaSettings) -> dict[str, str]:
         "kafka.max.partition.fetch.bytes": str(8 << 20),  # a window in a few fetches instead of hundreds
         # Having read what is there, the client asks for more, and a broker lets that question wait for new messages.
         # Behind it, on the same connection, waits the one with which Spark ends each read (which offsets are there?):
-        # half a second in every batch by Kafka's default. While no batch runs nobody asks: an idle broker stays idle.
+        # half a second in every batch by Kafka's default. Between batches nothing is asked: an idle broker stays idle.
         "kafka.fetch.max.wait.ms": "1",
         **{f"kafka.{name}": value for name, value in kafka.java.items()},
     }

@@ -75,7 +75,7 @@ class Histogram:
 
 
 def _bins(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    # The logarithm takes a fifth of a binary search's time.
+    # By logarithm: a binary search over the edges would take longer.
     steps = np.log(np.maximum(seconds, _FIRST) / _FIRST) / np.log(_RATIO)
     bins: npt.NDArray[np.int64] = np.minimum(steps.astype(np.int64), _BINS - 1)
     return bins

@@ -18,7 +18,7 @@ _CALLBACKS = 0.1  # seconds for what librdkafka has to say
 
 
 class NoBroker(BadSetting):
-    """Nobody answers at the address."""
+    """No broker answers at the address."""
 
 
 class TopicRefused(BadSetting):
@@ -61,8 +61,8 @@ class Brokers:
             self.admin = AdminClient(self._quiet.settings)
         except KafkaException as error:
             raise BadSetting(
-                f"Kafka's client refuses its settings: {error.args[0].str()}. Mend [kafka.client] or kafka.bootstrap. "
-                "What only Java's client knows belongs in [kafka.client_java], what only this one knows in "
+                f"Kafka's client refuses its settings: {error.args[0].str()}. Correct [kafka.client] or "
+                "kafka.bootstrap. What only Java's client knows belongs in [kafka.client_java], what only this one knows in "
                 "[kafka.client_librdkafka]."
             ) from error
 

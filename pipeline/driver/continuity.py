@@ -132,8 +132,8 @@ def _side_table_agrees(side: Standing, facts: Standing, name: str) -> None:
     if side.batch is not None and side.batch > written:
         raise WarehouseRefused(
             f"{side.uri} has batch {side.batch} of application {name!r}, but {facts.uri} only up to "
-            f"{_shown(facts.batch)}: one of them is an older copy, and what was rejected meanwhile would be left out. "
-            f"Put both back to one moment."
+            f"{_shown(facts.batch)}: one of them is an older copy, and what was rejected between the two would be left "
+            f"out. Put both back to one moment."
         )
     if side.due is not None and (side.batch is None or side.batch < side.due):
         raise WarehouseRefused(

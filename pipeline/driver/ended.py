@@ -19,7 +19,7 @@ _MARK = "millrace-failure: "
 
 
 class WorkerFailed(MillraceError):
-    """A worker's own error, told again on the driver; `kind` is its class there."""
+    """A worker's own error, raised again on the driver; `kind` is its class there."""
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)

@@ -127,7 +127,7 @@ def _warming(spark: SparkSession, plan: Plan) -> Iterator[None]:
     try:
         yield
     finally:
-        if thread.is_alive():  # the job is over already: Spark must not end under its hands
+        if thread.is_alive():  # the job has ended already: Spark must not end while this still uses it
             spark.sparkContext.cancelAllJobs()
             thread.join(_LONGEST_WARMING)
 
@@ -248,7 +248,7 @@ class Stream:
         log.info("stopping: waiting for the batch in hand")
         finished = self._in_batch.acquire(timeout=_LONGEST_BATCH)
         self._stopped = True
-        # Another batch may be at the door already, and Spark waits for it: let it in to see that it came too late.
+        # Spark may have begun another batch already, and waits for it: let it go on, to find that the job is stopping.
         if finished:
             self._in_batch.release()
         query.stop()

@@ -68,8 +68,8 @@ class Lineage:
             except KafkaException as error:
                 if time.monotonic() > deadline:
                     raise TopicChanged(
-                        f"the broker has not told the topics' ids for {_PATIENCE:g} s ({error}), so nobody knows "
-                        f"whether they are still the same. The batch is not committed; the next start replays it."
+                        f"the broker has not told the topics' ids for {_PATIENCE:g} s ({error}), so it is not "
+                        f"known whether they are still the same. The batch is not committed; the next start replays it."
                     ) from error
                 log.warning("the broker does not tell the topics' ids: %s", error)
                 threading.Event().wait(_PAUSE)

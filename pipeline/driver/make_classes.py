@@ -1,4 +1,4 @@
-"""An archive of the classes that Spark's JVM loads at every start: with it a job starts in two thirds of the time.
+"""An archive of the classes that Spark's JVM loads at every start: with it a job starts sooner.
 
 Java makes it at the end of a JVM that has loaded them, and takes it only for the very jars it was made of (for others,
 or another Java, it starts as without). So it lies in the private environment, beside PySpark's jars.

@@ -83,7 +83,7 @@ def _deaf_to_sigterm() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # Interrupted before it knew whom to listen to, it would wait for ever.
+        # A JVM interrupted before it is connected to this process would wait for ever.
         for jvm in started:
             jvm.kill()
         raise

@@ -39,7 +39,7 @@ def require_same(topics: Topics, origin: Origin, by_message: bool = True) -> Map
         topic, _, partition = place.rpartition("/")
         found = topics.message_at(topic, int(partition), newest.offset)
         if found is None or found.offset() != newest.offset:
-            continue  # Kafka has let it go: nobody can tell
+            continue  # Kafka has deleted that message: there is nothing to compare
         was, is_now = newest.sent // 1000, min(found.timestamp()[1], LAST_MOMENT.value // 1000)
         if is_now != was:
             told = f"its message at {place}@{newest.offset} was sent at {_when(was)}, the broker's at {_when(is_now)}"

@@ -1,4 +1,4 @@
-"""What the driver asks the broker itself: which topics there are, which are they, and what lies in them."""
+"""What the driver asks the broker itself: which topics there are, their ids, and what lies in them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_name_the_broker_refuses_is_told_with_its_reason(stack: Stack) -> None
 
 
 def test_a_setting_that_the_client_does_not_know_is_refused(stack: Stack) -> None:
-    with pytest.raises(BadSetting, match=r'No such configuration property: "colour"\. Mend \[kafka\.client\]'):
+    with pytest.raises(BadSetting, match=r'No such configuration property: "colour"\. Correct \[kafka\.client\]'):
         Brokers(stack.kafka.bootstrap, {"colour": "red"})
 
 
