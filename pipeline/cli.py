@@ -79,7 +79,7 @@ def options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # It may stand anywhere, but behind two dashes words belong to somebody else.
+    # It may stand anywhere, but behind two dashes words belong to another program.
     ours = words[: words.index("--")] if "--" in words else words
     debug = logs.whole = "--debug" in ours
     with failures.told(debug):

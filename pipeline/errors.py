@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 class MillraceError(Exception):
-    """Something the user can mend. The command line prints the sentence alone, without a traceback."""
+    """Something the user can put right. The command line prints the sentence alone, without a traceback."""
 
 
 class BadSetting(MillraceError):

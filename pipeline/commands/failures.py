@@ -1,4 +1,4 @@
-"""The way out of a failure: one sentence on stderr and an exit code; the traceback only for who asks for it.
+"""The way out of a failure: one sentence on stderr and an exit code; the traceback only if --debug asks for it.
 
     with failures.told():
         work()
@@ -31,7 +31,7 @@ _REMEDIES = {
     errno.EMFILE: "Raise the limit of open files (ulimit -n).",
     errno.ECONNREFUSED: "Start what should answer there, or name another address.",
 }
-# Which package's errors are whose; the first that any class of the error comes from.
+# Whose errors a package's are: the first package counts from which any class of the error comes.
 _OTHERS = {
     "confluent_kafka": "Kafka",
     "cimpl": "Kafka",

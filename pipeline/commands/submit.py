@@ -15,7 +15,7 @@ from pipeline.errors import BadSetting
 
 
 class Verbatim(TyperCommand):
-    """A command whose words are somebody else's, two dashes included."""
+    """A command that hands its words on to another program, two dashes included."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args[:1] == ["--help"]:

@@ -240,7 +240,7 @@ def load(
     assignments: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings for this process; see the top of this file for who wins."""
+    """The settings for this process; see the top of this file for which of several values counts."""
     environment = os.environ if environment is None else environment
     chosen = file or environment.get("MILLRACE_CONFIG") or next((p for p in _DEFAULT_FILES if p.is_file()), None)
     return load_tree(Settings, Path(chosen) if chosen else None, environment, assignments)

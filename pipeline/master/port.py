@@ -41,7 +41,7 @@ class ScanUnderWay(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Nobody wants the answer any more."""
+        """The answer is not wanted any more."""
         ...
 
 

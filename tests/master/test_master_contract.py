@@ -27,7 +27,7 @@ def test_a_row_without_a_surrogate_key_of_its_own_is_an_error_not_a_miss(server,
     server.table("code VARCHAR(9)", [["a"], ["b"]])
     server.execute(f"UPDATE t SET sk = {surrogate} WHERE code = 'b'")
     master = server.master(dimension({"code": "string"}))
-    with pytest.raises(BadContract, match=f"t.sk is {surrogate} where code = 'b'.* Mend that row"):
+    with pytest.raises(BadContract, match=f"t.sk is {surrogate} where code = 'b'.* Correct that row"):
         master.lookup(pack([pa.array(["a", "b"])]))
 
 

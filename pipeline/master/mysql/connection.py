@@ -1,4 +1,5 @@
-"""One read-only session with the master database: opened late, mended when broken, patient with what passes."""
+"""One read-only session with the master database: opened at the first read, opened again when it breaks; what may pass
+is tried again."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _LONGEST_DELAY = 5.0
 _FIRST_WORD, _WORD_EVERY = 1.0, 5.0  # seconds of waiting until it is told, and told again
 _IDLE = 30.0  # a connection unused for longer may have been cut by a firewall without a word: open a new one
 
-# The connection's database is somebody else's production: we only read, one statement at a time on a fresh snapshot.
+# The database is in others' production use: we only read, one statement at a time on a fresh snapshot.
 _EVERY_SESSION = (
     "SET NAMES utf8mb4",
     "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = ''",
@@ -113,7 +114,7 @@ class Connection:
         if retry_for <= 0:
             return (
                 f"{self._where(purpose)}: {error}. It was not tried again. "
-                "Start the server, or mend master.host and master.port."
+                "Start the server, or correct master.host and master.port."
             )
         times = "once" if attempts == 1 else f"{attempts} times"
         return (
@@ -122,7 +123,7 @@ class Connection:
         )
 
     def close(self) -> None:
-        """Also the way out of a statement whose answer nobody wants any more."""
+        """Also the way out of a statement whose answer is not wanted any more."""
         driver, self._driver = self._driver, None
         self._under_way = False
         if driver is not None and self._owner == os.getpid():

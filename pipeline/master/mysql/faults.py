@@ -39,7 +39,7 @@ def remedy_of(error: BaseException) -> str:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether a failed attempt may succeed later without anybody's help."""
+    """Whether a failed attempt may succeed later by itself."""
     if isinstance(error, BadSetting):
         return False
     if _is_distrust(error):

@@ -22,7 +22,7 @@ def violations(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
     keys = [part.column for part in dimension.natural_key]
     missing = [
         f"{table}.{name}: the contract of dimension {dimension.name} names this column, but the table has "
-        f"{', '.join(column.name for column in catalogue.columns.values())}. Mend the contract or the table."
+        f"{', '.join(column.name for column in catalogue.columns.values())}. Correct the contract or the table."
         for name in [*keys, dimension.surrogate_key, dimension.updated_at, *dimension.attributes]
         if catalogue.column(name) is None
     ]
@@ -37,7 +37,7 @@ def violations(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
         if column.data_type not in families:
             broken.append(f"{table}.{name} is {column.column_type.upper()}, but {why}. Name another column.")
     broken += [
-        f"{table}.{name} is {column.column_type.upper()}, which cannot be read as {kind}. Mend the contract's type."
+        f"{table}.{name} is {column.column_type.upper()}, which cannot be read as {kind}. Correct the contract's type."
         for name, kind in dimension.attributes.items()
         if not _readable_as(column := catalogue.columns[name.lower()], kind)
     ]

@@ -64,7 +64,7 @@ class Part:
 
 
 def listed(parts: Sequence[Part], columns: Sequence[pa.Array]) -> str:
-    """The condition that a row has one of these keys. Row constructors beat ORs of ANDs 3:1 on keys of two columns."""
+    """The condition that a row has one of these keys; for keys of several columns by row constructors."""
     literals = [part.literals(values) for part, values in zip(parts, columns, strict=True)]
     names = [quoted(part.name) for part in parts]
     if len(literals) == 1:

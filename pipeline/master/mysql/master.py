@@ -31,7 +31,7 @@ from pipeline.master.order import Collation
 from pipeline.master.port import KEY, MasterStatistics, Scan
 
 _COUNTED_EXACTLY = 1_000_000  # rows up to which COUNT(*) costs the server well under a second
-_SAMPLE = 1_000  # rows whose width stands for all
+_SAMPLE = 1_000  # rows whose mean width is taken for that of all rows
 _KEYS_A_QUERY = 100_000  # of a list of borders: few round trips, a few megabytes
 
 

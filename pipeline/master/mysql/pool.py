@@ -110,7 +110,7 @@ class Request:
             self._pool.release(self._connection)
 
     def abandon(self) -> None:
-        """Nobody wants the answer. The session ends with it: an answer left in a connection would be the next one's."""
+        """Do without the answer. The session ends with it, or the next statement would read this answer as its own."""
         if not self._settled:
             self._settled = True
             self._connection.close()

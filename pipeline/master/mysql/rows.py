@@ -64,7 +64,7 @@ def parsed(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array:
         values = _parsed(column, kind)
     except pa.ArrowInvalid as error:
         raise BadContract(
-            f"{name}: a value is no {kind} ({error}). Mend the row, or the type in the contract."
+            f"{name}: a value is no {kind} ({error}). Correct the row, or the type in the contract."
         ) from error
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 
@@ -116,7 +116,7 @@ def _refuse_unusable(surrogate_keys: pa.Array, natural: Sequence[pa.Array], dime
     given = surrogate_keys[first].as_py()
     raise BadContract(
         f"{dimension.table}.{dimension.surrogate_key} is {'NULL' if given is None else given} where {key}. "
-        f"It must be a number other than {UNKNOWN_MEMBER}, which means that a sale has no master row. Mend that row."
+        f"It must be a number other than {UNKNOWN_MEMBER}, which means that a sale has no master row. Correct that row."
     )
 
 
