@@ -62,8 +62,8 @@ class Brokers:
         except KafkaException as error:
             raise BadSetting(
                 f"Kafka's client refuses its settings: {error.args[0].str()}. Correct [kafka.client] or "
-                "kafka.bootstrap. What only Java's client knows belongs in [kafka.client_java], what only this one knows in "
-                "[kafka.client_librdkafka]."
+                "kafka.bootstrap. What only Java's client knows belongs in [kafka.client_java], what only this one "
+                "knows in [kafka.client_librdkafka]."
             ) from error
 
     def topics(self) -> dict[str, Any]:
