@@ -48,7 +48,7 @@ class ArrowCommitter:
             self._check_again(table)
             _refuse_nulls(self._checked[table.log.uri], files, table.log.uri)
             try:
-                self._commit(table, files, made)
+                self.commit(table, files, made)
             except CommitFailedError as error:
                 version = version_made(table, made)
                 if version is None and attempt == _ATTEMPTS:
@@ -81,7 +81,8 @@ class ArrowCommitter:
         features.refuse_what_arrow_cannot_honour(found, table.contract, table.log.uri)
         self._checked[table.log.uri] = found
 
-    def _commit(self, table: Table, files: Sequence[FileAction], made: CommitRecord) -> None:
+    def commit(self, table: Table, files: Sequence[FileAction], made: CommitRecord) -> None:
+        """One attempt."""
         now = time.time_ns() // 1_000_000
         table.log.table.create_write_transaction(
             [_add(file) for file in files],
@@ -92,7 +93,7 @@ class ArrowCommitter:
                 custom_metadata={record.USER_METADATA: record.encode(made)},
                 app_transactions=[Transaction(made.application, made.batch, now)],
             ),
-            # To find expired log files it would list the whole log at every commit; `millrace maintain` drops them.
+            # Done by `_clean_up_log`, seldom: to find expired log files, each commit would list the whole log.
             post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
         )
 

@@ -48,11 +48,8 @@ class SparkCommitter:
 
         table.log.refresh()
         refuse_known_batch(table, made)
-        rows = self._rows(table, files)
         try:
-            rows.write.format("delta").mode("append").options(
-                txnAppId=made.application, txnVersion=made.batch, userMetadata=record.encode(made)
-            ).save(table.log.uri)
+            self.commit(table, files, made)
         except (PySparkException, Py4JError):
             # Another driver may have committed the batch first, or Spark's answer was lost: the log tells.
             version = version_made(table, made)
@@ -66,6 +63,12 @@ class SparkCommitter:
                 f"warehouse.path the same place for Spark (spark.conf) and for warehouse.storage_options?"
             )
         return version
+
+    def commit(self, table: Table, files: Sequence[FileAction], made: CommitRecord) -> None:
+        """One attempt."""
+        self._rows(table, files).write.format("delta").mode("append").options(
+            txnAppId=made.application, txnVersion=made.batch, userMetadata=record.encode(made)
+        ).save(table.log.uri)
 
     def forget(self, table: Table, files: Iterable[FileAction]) -> None:
         staging = storage.filesystem(self._staging(table), self._warehouse.storage_options)

@@ -25,6 +25,7 @@ from pipeline.warehouse import tables
 from pipeline.warehouse.log import TableLog
 from pipeline.warehouse.port import Batch
 from pipeline.warehouse.warehouse import TwoStepWarehouse, make_warehouse
+from tests.kit.committers import SparkOnCue
 from tests.kit.warehouse_samples import (
     APPLICATION,
     FACTS,
@@ -64,6 +65,14 @@ def opened(spark, tmp_path) -> Callable[..., TwoStepWarehouse]:
         return warehouse
 
     return make
+
+
+def opened_with(spark: SparkSession, where, **cues: Callable[[str], None]) -> TwoStepWarehouse:
+    warehouse = TwoStepWarehouse(
+        where, FACTS, [REJECTS], APPLICATION, spark, SparkOnCue(spark, where, APPLICATION, **cues)
+    )
+    warehouse.prepare()
+    return warehouse
 
 
 def lake(folder: Path, writer: str):
@@ -163,14 +172,14 @@ def test_both_writers_leave_the_same_table(spark, opened, tmp_path):
         left[writer] = {
             "version": version,
             "schema": by_spark.schema.json(),
-            "described": warehouse._tables["facts"].log.describe(),
+            "described": TableLog(f"{lake(folder, writer).path}/facts", {}).describe(),
             "facts by Spark": rows_read(by_spark, FACTS),
             "facts by deltalake": sorted(by_deltalake.to_pyarrow_table().to_pylist(), key=repr),
             "rejects": column(lake(folder, writer), "rejects", "reason"),
             "partitions": sorted(repr(sorted(values.items())) for values in by_deltalake.partitions()),
             "last batch": warehouse.last_batch(),
             "note": warehouse.last_note(),
-            "rejects' last batch": warehouse._tables["rejects"].log.last_batch(APPLICATION),
+            "rejects' last batch": warehouse.standings()[1].batch,
         }
     assert left["arrow"] == left["spark"]
     assert left["arrow"]["last batch"] == 7
@@ -192,13 +201,18 @@ def test_the_spark_writer_leaves_nothing_staged(opened, tmp_path):
     assert column(where, "facts", "number") == [1]
 
 
-def test_a_crash_of_the_spark_writer_between_facts_and_rejects_is_mended(opened, tmp_path):
+def test_a_crash_of_the_spark_writer_between_facts_and_rejects_is_mended(spark, opened, tmp_path):
     where = lake(tmp_path, "spark")
-    warehouse = opened("spark")
-    complete, warehouse._complete = warehouse._complete, lambda _: (_ for _ in ()).throw(KeyboardInterrupt)
+    interrupted = []
+
+    def interrupt_once(table: str) -> None:
+        if table == "rejects" and not interrupted:
+            interrupted.append(table)
+            raise KeyboardInterrupt
+
+    warehouse = opened_with(spark, where, before=interrupt_once)
     with pytest.raises(KeyboardInterrupt):
         warehouse.commit(batch_of(where, 3, [1], ["bad"]))
-    warehouse._complete = complete
     assert (warehouse.last_batch(), column(where, "rejects", "reason")) == (3, [])
     again = opened("spark")
     for _ in range(2):
@@ -210,20 +224,17 @@ def test_a_crash_of_the_spark_writer_between_facts_and_rejects_is_mended(opened,
         again.commit(batch_of(where, 3, [2]))
 
 
-def test_of_two_spark_writers_at_once_one_is_refused(opened, tmp_path):
+def test_of_two_spark_writers_at_once_one_is_refused(spark, tmp_path):
     where = lake(tmp_path, "spark")
-    drivers = [opened("spark"), opened("spark")]
-    batches = [batch_of(where, 1, [number]) for number in (10, 20)]
     refused, together = [], threading.Barrier(2)
 
+    def wait_for_the_other(_: str) -> None:
+        together.wait(30)  # both have looked at the log and seen that the batch is free
+
+    drivers = [opened_with(spark, where, before=wait_for_the_other) for _ in range(2)]
+    batches = [batch_of(where, 1, [number]) for number in (10, 20)]
+
     def commit(driver: TwoStepWarehouse, batch: Batch) -> None:
-        rows = driver._committer._rows
-
-        def rows_then_wait(*arguments):
-            together.wait(30)  # both have looked at the log and seen that the batch is free
-            return rows(*arguments)
-
-        driver._committer._rows = rows_then_wait
         try:
             driver.commit(batch)
         except WarehouseRefused as error:
@@ -247,7 +258,8 @@ def test_a_new_dimension_adds_its_columns(spark, opened, tmp_path):
     warehouse.commit(Batch(2, facts))
     found = {row["number"]: row["ne`w-ü"] for row in rows_read(read(spark, tmp_path), wider)}
     assert found == {1: None, 2: 5}
-    assert warehouse._tables["facts"].log.describe().columns["ne`w-ü"].metadata["comment"] == "It's \\ new."
+    described = TableLog(f"{where.path}/facts", {}).describe()
+    assert described.columns["ne`w-ü"].metadata["comment"] == "It's \\ new."
 
 
 def properties(**values: Any) -> str:

@@ -19,6 +19,7 @@ from pipeline.config.settings import Settings
 from pipeline.errors import BadContract, BadSetting, StorageFailed, WarehouseRefused
 from pipeline.warehouse import places
 from pipeline.warehouse.warehouse import TwoStepWarehouse, make_warehouse
+from tests.kit.committers import ArrowOnCue
 from tests.kit.warehouse_samples import (
     APPLICATION,
     FACTS,
@@ -44,6 +45,12 @@ def where(tmp_path):
 
 def opened(where, application: str = APPLICATION, facts=FACTS) -> TwoStepWarehouse:
     warehouse = make_warehouse(where, facts, [REJECTS], application, spark=None)
+    warehouse.prepare()
+    return warehouse
+
+
+def opened_with(where, committer: ArrowOnCue) -> TwoStepWarehouse:
+    warehouse = TwoStepWarehouse(where, FACTS, [REJECTS], APPLICATION, None, committer)
     warehouse.prepare()
     return warehouse
 
@@ -86,21 +93,10 @@ def test_a_batch_is_never_committed_twice(where):
 
 
 def test_the_second_of_two_drivers_is_refused_whatever_it_saw_before(where):
-    first, second = opened(where), opened(where)
-    assert second.last_batch() is None
-    loaded_before = second._facts_table.log.refresh
-    second._facts_table.log.refresh = lambda: None  # the first commits just after the second has looked
-    first.commit(batch_of(where, 1, [1]))
+    first = opened(where)
     prepared = batch_of(where, 1, [99], ["lost"])
-    commit, second._committer._commit = second._committer._commit, lambda *a: (commit(*a), None)
-
-    def commit_then_look(*arguments):
-        try:
-            commit(*arguments)
-        finally:
-            second._facts_table.log.refresh = loaded_before
-
-    second._committer._commit = commit_then_look
+    # The first commits when the second has looked at the log and found that the batch is free.
+    second = opened_with(where, ArrowOnCue(before=lambda _: first.commit(batch_of(where, 1, [1]))))
     with pytest.raises(WarehouseRefused, match=r"two jobs run as job\.name"):
         second.commit(prepared)
     assert column(where, "facts", "number") == [1]
@@ -117,25 +113,20 @@ def test_applications_do_not_stand_in_each_others_way(where):
 
 def test_a_lost_answer_is_no_second_commit(where):
     """The commit is in the log, but the driver sees an error: a connection breaks when the store has written."""
-    warehouse = opened(where)
-    commit = warehouse._committer._commit
 
-    def commit_and_lose_the_answer(*arguments):
-        commit(*arguments)
+    def lose_the_answer(_):
         raise OSError("connection reset")
 
-    warehouse._committer._commit = commit_and_lose_the_answer
+    warehouse = opened_with(where, ArrowOnCue(after=lose_the_answer))
     assert warehouse.commit(batch_of(where, 1, [1])) == 1
     assert column(where, "facts", "number") == [1]
 
 
 def test_a_store_that_fails_fails_the_commit(where):
-    warehouse = opened(where)
-
-    def fail(*_):
+    def fail(_):
         raise OSError("no space left")
 
-    warehouse._committer._commit = fail
+    warehouse = opened_with(where, ArrowOnCue(before=fail))
     with pytest.raises(StorageFailed, match="no space left"):
         warehouse.commit(batch_of(where, 1, [1]))
     assert opened(where).last_batch() is None
@@ -146,12 +137,11 @@ class Crash(BaseException):
 
 
 def crash_between_facts_and_rejects(where, batch) -> None:
-    warehouse = opened(where)
+    def die(table):
+        if table == "rejects":
+            raise Crash
 
-    def die(_):
-        raise Crash
-
-    warehouse._complete = die
+    warehouse = opened_with(where, ArrowOnCue(before=die))
     with pytest.raises(Crash):
         warehouse.commit(batch)
 
@@ -177,10 +167,9 @@ def test_a_crash_between_facts_and_rejects_is_mended_by_the_next_start(where):
 
 
 def test_two_drivers_may_finish_the_same_batch(where):
-    one, other = opened(where), opened(where)
+    other = opened(where)
+    one = opened_with(where, ArrowOnCue(before=lambda _: other.finish(3)))  # when one has seen that it is to be done
     crash_between_facts_and_rejects(where, batch_of(where, 3, [1], ["bad"]))
-    one._tables["rejects"].log.refresh()
-    other.finish(3)
     one.finish(3)
     assert column(where, "rejects", "reason") == ["bad"]
 
@@ -234,23 +223,20 @@ def test_side_tables_nobody_knows_are_refused_before_anything_is_committed(where
 
 
 def test_a_commit_goes_through_beside_appends_compaction_and_new_properties(where):
-    warehouse = opened(where)
     uri = f"{where.path}/facts"
-    warehouse.commit(batch_of(where, 1, [1]))
-    warehouse.commit(batch_of(where, 2, [2]))
-    refresh = warehouse._facts_table.log.refresh
+    opened(where).commit(batch_of(where, 1, [1]))
+    opened(where).commit(batch_of(where, 2, [2]))
     others = [
         lambda: DeltaTable(uri).optimize.compact(),
         lambda: DeltaTable(uri).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 9 days"}),
         lambda: opened(where, "other").commit(batch_of(where, 1, [100])),
     ]
 
-    def others_come_between():
-        refresh()
+    def others_come_between(_):
         if others:
             others.pop()()
 
-    warehouse._facts_table.log.refresh = others_come_between
+    warehouse = opened_with(where, ArrowOnCue(before=others_come_between))
     for batch in (3, 4, 5):
         warehouse.commit(batch_of(where, batch, [batch]))
     assert not others
