@@ -13,7 +13,7 @@ from pathlib import Path
 import pipeline
 from pipeline.config.sources import OTHERS, PREFIX
 from pipeline.errors import MillraceError
-from pipeline.laptop.stack import supervisor as guard
+from pipeline.laptop.stack import supervisor
 from pipeline.watch.scrape import NoAnswer, Scrape, scrape
 
 _LISTEN = 0.2  # seconds between looks
@@ -37,10 +37,10 @@ class JobProcess:
         ready = ["--ready-file", str(self._ready_file)]
         run = [sys.executable, "-m", "pipeline.cli", "run", "--config", str(settings_file), *ready]
         # The supervisor ends the job when this process dies, however it dies.
-        guarded = [sys.executable, "-IS", guard.__file__, str(self._pid_file), "supervised", *run]
+        supervised_run = [sys.executable, "-IS", supervisor.__file__, str(self._pid_file), "supervised", *run]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                guarded,
+                supervised_run,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.config.contracts import TopicContract
-from pipeline.parse.gaps import Guard, members_at_most
+from pipeline.parse.gaps import Gaps, members_at_most
 from pipeline.parse.kinds import Kind
 from pipeline.parse.texts import Integers
 
@@ -27,7 +27,7 @@ class FastPath:
             eval(f"lambda records: [record.{_attribute(i)} for record in records]") for i in range(len(kinds))
         ]
         self._decode = msgspec.json.Decoder(_record(kinds)).decode
-        self._guard = Guard(contract)
+        self._gaps = Gaps(contract)
 
     def sales(self, values: pa.Array, messages: list[bytes]) -> tuple[pa.Table, Integers]:
         """Those that are surely sales, as columns, and their positions. `messages` are `values`, none is null."""
@@ -46,7 +46,7 @@ class FastPath:
         more = np.flatnonzero(sure & (members_at_most(values)[read] > found))
         if len(more):
             at = read[more]
-            sure[more] = self._guard.clear(values.take(pa.array(at)), [messages[i] for i in at], found[more])
+            sure[more] = self._gaps.clear(values.take(pa.array(at)), [messages[i] for i in at], found[more])
         table = pa.Table.from_arrays(columns, schema=self._schema)
         if sure.all():
             return table, read

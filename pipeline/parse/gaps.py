@@ -31,7 +31,7 @@ def members_at_most(values: pa.Array) -> Integers:
     return _count(_member_colons(data), starts)
 
 
-class Guard:
+class Gaps:
     """Knows the names of a contract's fields by their ends."""
 
     def __init__(self, contract: TopicContract) -> None:

@@ -29,7 +29,7 @@ from pipeline.generate.zipf import Zipf
 from pipeline.joins import Join
 from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.database import Database
-from pipeline.laptop.stack.stack import _start
+from pipeline.laptop.stack.stack import start_on_free_ports
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.port import Reads
 
@@ -54,7 +54,7 @@ def server(rows: list[int], *options: str) -> Iterator[LabDatabase]:
     """A running server with a database `r<rows>` for each size."""
     with tempfile.TemporaryDirectory(prefix="millrace-lab-") as folder:
         database = LabDatabase(Path(folder), supervised=True)
-        _start(database)
+        start_on_free_ports(database)
         for size in rows:
             database.create_database(f"r{size}")
             with database.connect("owner", f"r{size}") as connection:
@@ -63,7 +63,7 @@ def server(rows: list[int], *options: str) -> Iterator[LabDatabase]:
         if options:  # what makes the server slow would make the seeding slow
             database.stop()
             database.options = options
-            _start(database)
+            start_on_free_ports(database)
         try:
             yield database
         finally:

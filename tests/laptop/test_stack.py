@@ -21,7 +21,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from pipeline import cli
 from pipeline.config.settings import load
-from pipeline.laptop.stack import supervisor as guard
+from pipeline.laptop.stack import supervisor
 from pipeline.laptop.stack.ports import LOOPBACK
 from pipeline.laptop.stack.process import ServerFailed
 from pipeline.laptop.stack.stack import Stack
@@ -213,7 +213,7 @@ def test_a_process_that_only_has_the_servers_old_number_is_left_alone(own_stack:
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         own_stack.database.folder.mkdir(parents=True)
-        recorded = {"pid": bystander.pid, "started": f"{guard.start_time(bystander.pid)}0"}
+        recorded = {"pid": bystander.pid, "started": f"{supervisor.start_time(bystander.pid)}0"}
         (own_stack.database.folder / "pid.json").write_text(json.dumps(recorded))
         own_stack.down()
         assert bystander.poll() is None

@@ -1,4 +1,4 @@
-"""The guard: what it starts can be found, is started once, and ends with its starter."""
+"""The supervisor: what it starts can be found, is started once, and ends with its starter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.laptop.stack import supervisor as guard
+from pipeline.laptop.stack import supervisor
 
 # Says that it runs, then waits for ever.
 _PROGRAM = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
@@ -23,19 +23,19 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts the program behind a guard and waits until it runs or was refused."""
-    guards: list[subprocess.Popen[str]] = []
+    """Starts the program behind a supervisor and waits until it runs or was refused."""
+    supervisors: list[subprocess.Popen[str]] = []
 
     def started(mode: str) -> subprocess.Popen[str]:
-        command = [sys.executable, guard.__file__, str(tmp_path / "pid.json"), mode, *_PROGRAM]
+        command = [sys.executable, supervisor.__file__, str(tmp_path / "pid.json"), mode, *_PROGRAM]
         pipe = subprocess.PIPE
-        guards.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True))
-        assert guards[-1].stdout
-        guards[-1].stdout.readline()
-        return guards[-1]
+        supervisors.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True))
+        assert supervisors[-1].stdout
+        supervisors[-1].stdout.readline()
+        return supervisors[-1]
 
     yield started
-    for each in guards:
+    for each in supervisors:
         with each:
             each.kill()
 
@@ -47,16 +47,16 @@ def _recorded(tmp_path: Path) -> tuple[int, str]:
 
 def _gone(pid: int) -> bool:
     deadline = time.monotonic() + 10
-    while guard.start_time(pid) is not None and time.monotonic() < deadline:
+    while supervisor.start_time(pid) is not None and time.monotonic() < deadline:
         time.sleep(0.02)
-    return guard.start_time(pid) is None
+    return supervisor.start_time(pid) is None
 
 
 @pytest.mark.parametrize("mode", ["detached", "supervised"])
 def test_the_pid_file_names_the_running_program_and_when_it_started(start: Start, tmp_path: Path, mode: str) -> None:
     start(mode)
     pid, started = _recorded(tmp_path)
-    assert guard.start_time(pid) == started
+    assert supervisor.start_time(pid) == started
     assert "time.sleep(600)" in Path(f"/proc/{pid}/cmdline").read_text()
 
 
@@ -82,12 +82,12 @@ def test_when_the_pipe_to_the_starter_ends_so_does_the_program(start: Start, tmp
     assert supervisor.wait(10) != 0
 
 
-def test_a_guard_that_is_killed_takes_the_program_with_it(start: Start, tmp_path: Path) -> None:
+def test_a_supervisor_that_is_killed_takes_the_program_with_it(start: Start, tmp_path: Path) -> None:
     start("supervised").kill()
     assert _gone(_recorded(tmp_path)[0])
 
 
-def test_a_guard_ends_when_its_program_does(start: Start, tmp_path: Path) -> None:
+def test_a_supervisor_ends_when_its_program_does(start: Start, tmp_path: Path) -> None:
     supervisor = start("supervised")
     os.kill(_recorded(tmp_path)[0], signal.SIGKILL)
     assert supervisor.wait(10) != 0
@@ -97,4 +97,4 @@ def test_a_process_that_has_ended_has_no_start_time() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     assert _gone(ended.pid), "not waited for, so still in the table of processes"
     ended.wait()
-    assert guard.start_time(ended.pid) is None
+    assert supervisor.start_time(ended.pid) is None

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.errors import MasterReadFailed
 from pipeline.laptop.stack.database import Database
-from pipeline.laptop.stack.stack import _start
+from pipeline.laptop.stack.stack import start_on_free_ports
 from pipeline.master.mysql import drivers
 from tests.kit.master_fixtures import Server, dimension
 
@@ -42,7 +42,7 @@ def presenting(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Iter
     @contextmanager
     def started(certificate: str) -> Iterator[Server]:
         database.certificate = certificate
-        _start(database)
+        start_on_free_ports(database)
         try:
             server = Server(SimpleNamespace(database=database), "master")
             if not server.execute("SHOW TABLES LIKE 't'"):

@@ -18,7 +18,7 @@ from typing import ClassVar
 from pipeline.errors import MillraceError
 from pipeline.java import downloads as cache
 from pipeline.laptop.stack import ports
-from pipeline.laptop.stack import supervisor as guard
+from pipeline.laptop.stack import supervisor
 
 _POLL_SECONDS = 0.05
 # What this process started, by pid file: the server itself, or its supervisor. Kept here and not in the Server, because
@@ -89,7 +89,7 @@ class Server(ABC):
         except FileNotFoundError:
             return None
         pid = int(recorded["pid"])
-        return pid if recorded["started"] and guard.start_time(pid) == recorded["started"] else None
+        return pid if recorded["started"] and supervisor.start_time(pid) == recorded["started"] else None
 
     @property
     def running(self) -> bool:
@@ -121,7 +121,7 @@ class Server(ABC):
         mode = "supervised" if self.supervised else "detached"
         with self.log.open("ab") as log:
             _started[self._pid_file] = subprocess.Popen(
-                [sys.executable, "-IS", guard.__file__, str(self._pid_file), mode, *self.command()],
+                [sys.executable, "-IS", supervisor.__file__, str(self._pid_file), mode, *self.command()],
                 stdin=subprocess.PIPE if self.supervised else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -59,7 +59,7 @@ class Stack:
         with self._alone():
             with ThreadPoolExecutor(len(self.servers)) as threads:
                 # All have ended, well or badly, before the first failure is raised.
-                starts = [threads.submit(_start, server) for server in self.servers]
+                starts = [threads.submit(start_on_free_ports, server) for server in self.servers]
             for start in starts:
                 start.result()
             info = self.info()
@@ -105,7 +105,8 @@ class Stack:
             yield
 
 
-def _start(server: Server) -> None:
+def start_on_free_ports(server: Server) -> None:
+    """Start a server on the ports it had before, or on others if another program has taken these."""
     for attempt in range(_ATTEMPTS):
         if not server.running and not server.ports_are_free():
             server.choose_ports()
