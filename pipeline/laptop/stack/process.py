@@ -17,8 +17,7 @@ from typing import ClassVar
 
 from pipeline.errors import MillraceError
 from pipeline.java import downloads as cache
-from pipeline.laptop.stack import ports
-from pipeline.laptop.stack import supervisor
+from pipeline.laptop.stack import ports, supervisor
 
 _POLL_SECONDS = 0.05
 # What this process started, by pid file: the server itself, or its supervisor. Kept here and not in the Server, because
