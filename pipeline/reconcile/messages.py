@@ -7,7 +7,7 @@ import json
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import reduce
@@ -31,6 +31,7 @@ _RFC_3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{
 
 Run = tuple[Place, int]
 Identity = tuple[str, int, int]
+Found = tuple[Identity, dict[str, Any]]  # a row of a table, by the columns' sources
 
 
 def check(
@@ -44,16 +45,15 @@ def check(
     """Facts say what their messages say; rejects keep their messages byte for byte."""
     runs = _choose(extents, random.Random(seed))
     sent = {(*place, m.offset): m for place, first in runs for m in broker.read(place, first, _RUN)}
-    wrong_facts, compared_facts = _compare_facts(plan, sent, _rows(facts, _sale_columns(facts), runs))
-    kept = [
-        source for source in ("message.value",) if rejects.has(source)
-    ]  # a user's own table of rejects may leave the bytes out
-    wrong_rejects, compared_rejects = _compare_rejects(sent, _rows(rejects, kept, runs))
-    compared = compared_facts + compared_rejects
+    # A user's own table of rejects may leave the bytes out.
+    kept = [source for source in ("message.value",) if rejects.has(source)]
+    their_facts = [found for found in _rows(facts, _sale_columns(facts), runs) if found[0] in sent]
+    their_rejects = [found for found in _rows(rejects, kept, runs) if found[0] in sent]
+    compared = len(their_facts) + len(their_rejects)
     why = "Each sampled message must be one row of one table: see the checks for lost and for repeated messages."
     return [
-        _differing("facts", wrong_facts, compared_facts, facts),
-        _differing("rejects", wrong_rejects, compared_rejects, rejects),
+        _differing("facts", _wrong_facts(plan, sent, their_facts), len(their_facts), facts),
+        _differing("rejects", _wrong_rejects(sent, their_rejects), len(their_rejects), rejects),
         Check(
             "messages sampled",
             f"{len(sent):,}",
@@ -87,7 +87,7 @@ def _sale_columns(facts: WarehouseTable) -> list[str]:
     return [c.source for c in facts.contract.columns if c.source.startswith("sale.")]
 
 
-def _rows(table: WarehouseTable, sources: list[str], runs: list[Run]) -> Iterator[tuple[Identity, dict[str, Any]]]:
+def _rows(table: WarehouseTable, sources: list[str], runs: list[Run]) -> Iterator[Found]:
     """The table's rows in these runs."""
     if not runs:
         return
@@ -102,14 +102,9 @@ def _rows(table: WarehouseTable, sources: list[str], runs: list[Run]) -> Iterato
             yield (row.pop(identity[0]), row.pop(identity[1]), row.pop(identity[2])), row
 
 
-def _compare_facts(
-    plan: Plan, sent: Mapping[Identity, Message], rows: Iterator[tuple[Identity, dict[str, Any]]]
-) -> tuple[list[str], int]:
-    wrong, compared = [], 0
+def _wrong_facts(plan: Plan, sent: Mapping[Identity, Message], rows: Sequence[Found]) -> list[str]:
+    wrong = []
     for identity, row in rows:
-        compared += identity in sent
-        if identity not in sent:
-            continue
         try:
             should = decode(plan.topic(identity[0]), sent[identity].value)
         except (ValueError, ArithmeticError, TypeError, RecursionError) as error:
@@ -119,20 +114,15 @@ def _compare_facts(
         for source, value in row.items():
             if should.get(source) != value or type(should.get(source)) is not type(value):
                 wrong.append(f"{_shown(identity)}: {source} is {value!r}, the message says {should.get(source)!r}")
-    return wrong, compared
+    return wrong
 
 
-def _compare_rejects(
-    sent: Mapping[Identity, Message], rows: Iterator[tuple[Identity, dict[str, Any]]]
-) -> tuple[list[str], int]:
-    wrong, compared = [], 0
+def _wrong_rejects(sent: Mapping[Identity, Message], rows: Sequence[Found]) -> list[str]:
+    wrong = []
     for identity, row in rows:
-        compared += identity in sent
-        if identity not in sent:
-            continue
         should = {"message.value": sent[identity].value} | _stamps(sent[identity])
         wrong += [f"{_shown(identity)}: {source} differs" for source, value in row.items() if should[source] != value]
-    return wrong, compared
+    return wrong
 
 
 def _stamps(message: Message) -> dict[str, Any]:
