@@ -200,6 +200,10 @@ class FrontStage(Algorithm):
     def cached_rows(self) -> int:
         return len(self.cache.rows)
 
+    def forget(self, codes: Codes) -> None:
+        self.cache.forget(codes)
+        self.inner.forget(codes)
+
     def memory_used(self) -> dict[str, int]:
         cache = {"cache": self.cache.nbytes, "newcomers": self.cache.newcomer_bytes}
         return {**cache, **self.inner.memory_used()}

@@ -190,6 +190,9 @@ class SlotJoin(Algorithm):
     def cached_rows(self) -> int:
         return len(self._cache)
 
+    def forget(self, codes: Codes) -> None:
+        self._cache.forget(codes)
+
     def memory_used(self) -> dict[str, int]:
         return {
             "sales": self._waiting.nbytes + self._page.nbytes + self._since.nbytes + self.coder.nbytes,

@@ -187,6 +187,9 @@ class ExtendedHybridJoin(HybridJoin):
     def cached_rows(self) -> int:
         return len(self._resident)
 
+    def forget(self, codes: Codes) -> None:
+        self._resident.forget(codes)
+
     def memory_used(self) -> dict[str, int]:
         hits = sum(piece.sales.nbytes + piece.match.nbytes for piece in self._hits)
         return {**super().memory_used(), "resident": self._resident.nbytes, "hits": hits}

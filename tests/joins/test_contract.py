@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -199,6 +200,27 @@ def test_a_row_that_changes_is_seen_by_the_next_batch_of_a_fresh_join(variant):
     drive(variant.build(master, 1 << 20), keys)
     master.replace(master_table([3, 2], "integers"))
     assert answer(drive(variant.build(master, 1 << 20), keys)) == oracle(keys, master.table)
+
+
+def test_rows_that_have_changed_are_served_anew_and_absences_that_have_ended_too(variant):
+    """What is kept of them may be minutes from its end: the join is told which keys they are."""
+    keys, master = thousands(rows=400, sales=2_000, skew=1.0)
+    before, random = master.table, np.random.default_rng(6)
+    for memory in (60_000, 1 << 20):
+        master.replace(before)
+        join = variant.build(master, memory)
+        for _ in range(3):
+            drive(join, keys, cuts=[500])
+        changed = random.random(len(before)) < 0.3
+        later = pc.if_else(pa.array(changed), pc.add(before["surrogate_key"], 7), before["surrogate_key"])
+        gone = changed & (random.random(len(before)) < 0.2)
+        come = sorted(set(keys.to_pylist()) - set(before["key"].to_pylist()))[::2]
+        new = before.set_column(1, "surrogate_key", later).filter(pa.array(~gone))
+        new = pa.concat_tables([new, master_table(come, "integers")]).sort_by("key").combine_chunks()
+        master.replace(new)
+        join.changed(pa.array([*before["key"].filter(pa.array(changed)).to_pylist(), *come, 10**9, come[0], None]))
+        join.check()
+        assert answer(drive(join, keys, cuts=[700])) == oracle(keys, new)
 
 
 def test_the_least_memory_named_in_the_refusal_works_and_one_byte_less_does_not(variant):
