@@ -15,9 +15,10 @@ from pipeline.joins.cost import fetch as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.inlj import Settings
 from pipeline.joins.parts.cycle import CyclicScan
+from pipeline.joins.parts.densepages import DensePages
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
-from pipeline.joins.parts.pages import PageDirectory
+from pipeline.joins.parts.rounds import Rounds
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
 
 _LONGEST_FLOW = 100  # queries, until the ways are compared again
@@ -68,13 +69,13 @@ class Fetch(Algorithm):
         self._waiting = WaitingSales(parts.h_S, self.R.words)
         apart = -(-self.rows // (parts.rows * parts.slots)) or 1
         self._cycle = CyclicScan(self.master, parts.rows, parts.slots, apart, ahead=True)
-        self._directory = self._possible_directory(self.question.memory // cost.DIRECTORY_SHARE)
+        directory = self.question.memory // cost.DIRECTORY_SHARE
+        self._pages = DensePages(self.master, self.rows, self.R.words, max(1, parts.rows // 2), directory)
+        self._rounds = Rounds(self._waiting.index)
         self._work: Iterator[list[Served]] | None = None
         self._admits = True  # sales may come in while this work goes on
         self._grows = self._draining = False  # sales came since the last step; no more will come
         self._newest, self._arrived = -1, False  # position of the last sale; it is in no segment of the scan yet
-        self._asked = np.zeros(parts.h_S, np.bool_)  # slots whose look-up is under way
-        self._next = 0  # slot after the last that was asked for
         self._looked_up = 0.0  # seconds since the join was made
         self._answer_bytes = 0
         self._windows = 0
@@ -104,7 +105,7 @@ class Fetch(Algorithm):
         pages, rest = self._dense_pages(slots)
         by_name = self._by_name()
         mixed = cost.look_ups(len(rest), self.split.b, self.split.lanes, self.costs) if len(rest) else 0.0
-        mixed += len(pages) * cost.page(self._page_rows, h, self.costs)
+        mixed += len(pages) * cost.page(self._pages.rows, h, self.costs)
         if self._by_scan() < min(by_name, mixed):
             self.chosen.by_scan += 1
             yield from self._scan()
@@ -122,16 +123,14 @@ class Fetch(Algorithm):
         questions = self._questions(under_way)
         answers = self.master.lookups(questions) if self.split.lanes > 1 else map(self.master.lookup, questions)
         took, keys, asked = 0.0, 0, 0
-        while True:
-            began = self.setting.clock()
-            rows = next(answers, None)
-            if rows is None:
-                break
+        began = self.setting.clock()
+        for rows in answers:
             some = under_way.popleft()
             served = self._release(self._waiting.with_keys(some), rows)
-            self._asked[some] = False
+            self._rounds.answered(some)
             took, keys, asked = took + self.setting.clock() - began, keys + len(some), asked + 1
             yield served
+            began = self.setting.clock()
         self._looked_up += took
         if asked > 1 and self.split.lanes > 1:
             line = self.costs.overlapped
@@ -144,22 +143,13 @@ class Fetch(Algorithm):
         """Keys that were not asked for yet; while more may come, not much fewer of them than at first."""
         few = 0
         for _ in range(_LONGEST_FLOW):
-            slots = self._unasked()
-            if not len(slots) or (len(slots) < few and not self._draining):
+            left = len(self._rounds.waiting())
+            if not left or (left < few and not self._draining):
                 return
-            some = slots[: -(-len(slots) // cost.queries(len(slots), self.split.b, self.split.lanes))]
+            some = self._rounds.take(-(-left // cost.queries(left, self.split.b, self.split.lanes)))
             few = few or len(some) // 2
-            self._asked[some] = True
-            self._next = int(some[-1]) + 1
             under_way.append(some)
             yield self.coder.decode(self._waiting.index.codes_of(some))
-
-    def _unasked(self) -> Slots:
-        """From where the last question ended, and round: else the last keys would wait for ever, and gather sales."""
-        slots = self._waiting.index.slots
-        slots = slots[~self._asked[slots]]
-        at = np.searchsorted(slots, self._next)
-        return np.concatenate([slots[at:], slots[:at]])
 
     def _scan(self) -> Iterator[list[Served]]:
         """As R-MESHJOIN, a read ahead, until looking up the remaining sales is cheaper than finishing the cycle."""
@@ -201,13 +191,11 @@ class Fetch(Algorithm):
         return cost.scan(rows, self.split.rows, h, self.costs) / 2
 
     def _read_pages(self, pages: npt.NDArray[np.int32]) -> Iterator[list[Served]]:
-        assert self._directory is not None
         self._admits = False  # the page of a sale that came now might have been read already
         for page in pages.tolist():
-            yield self._matched(self._directory.read(page))
+            yield self._matched(self._pages.read(page))
         self._admits = True
-        if self._directory.outdated:
-            self._directory.refresh()
+        self._pages.refresh()
 
     def _matched(self, rows: pa.Table) -> list[Served]:
         """Sales that wait for one of these rows leave with it."""
@@ -224,22 +212,15 @@ class Fetch(Algorithm):
         self._answer_bytes = rows.nbytes
         return self.leave(self._waiting, sales, rows)
 
-    def _possible_directory(self, memory: int) -> PageDirectory | None:
-        """Pages need a directory that fits: then R is not too large for pages that fill the disk buffer."""
-        self._page_rows = max(1, self.split.rows // 2)
-        needed = PageDirectory.bytes_for(self.rows / self._page_rows, self.R.words)
-        return PageDirectory(self.master, self._page_rows, memory) if needed <= memory else None
-
     def _dense_pages(self, slots: Slots) -> tuple[npt.NDArray[np.int32], Slots]:
         """The pages that are cheaper to read than their wanted keys are to ask for, and the keys on no such page."""
-        none = np.empty(0, np.int32)
         # The directory costs a pass over all keys: not before the look-ups have cost twice as much.
-        if self._directory is None or self._looked_up < 2 * self.costs.borders * self.rows:
-            return none, slots
-        page_of = self._directory.page_of(self.coder.decode(self._waiting.index.codes_of(slots)))
-        wanted = np.bincount(page_of)
-        worth = wanted * self.costs.overlapped.item > cost.page(self._page_rows, len(self._waiting), self.costs)
-        return np.flatnonzero(worth).astype(np.int32), slots[~worth[page_of]]
+        if not self._pages.possible or self._looked_up < 2 * self.costs.borders * self.rows:
+            return np.empty(0, np.int32), slots
+        a_page = cost.page(self._pages.rows, len(self._waiting), self.costs)
+        keys = self.coder.decode(self._waiting.index.codes_of(slots))
+        pages, there = self._pages.of(keys, least=a_page / self.costs.overlapped.item)
+        return pages, slots[~there]
 
     def _learn(self, way: str, items: int, took: float, thought: float) -> None:
         """The first window's look-ups opened the connections: no lesson."""
@@ -263,8 +244,7 @@ class Fetch(Algorithm):
         return len(self._waiting)
 
     def memory_used(self) -> dict[str, int]:
-        directory = self._directory.nbytes if self._directory else 0
-        sales = self._waiting.nbytes + self.coder.nbytes
+        sales, directory = self._waiting.nbytes + self.coder.nbytes, self._pages.nbytes
         return {"sales": sales, "answers": self._answer_bytes, "directory": directory, "Q": self._cycle.nbytes}
 
     def check(self) -> None:

@@ -21,7 +21,7 @@ class SemiStreamingIndexJoin(SlotJoin):
     """
     Idea
         Three phases take turns. Pending: sales are collected until there are enough of them. Online: they are looked
-        up in the blocks of R that are kept in memory; who is not found there goes to the stream buffer. Join: while
+        up in the blocks of R that are kept in memory; a sale not found there goes to the stream buffer. Join: while
         the stream buffer is above its own threshold, the block for which most of it waits is read and serves them. A
         utility counter for each block says which blocks stay in memory.
 

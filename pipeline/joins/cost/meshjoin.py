@@ -67,7 +67,7 @@ def split(question: Question[Buffered]) -> Split:
 def predict(question: Question[Buffered]) -> Prediction:
     """mu = w / c_loop (equation 3), for windows after which nothing may be pending.
 
-    A window of n sales takes n / w iterations and, with nobody following, k - 1 more until its last segment has met
+    A window of n sales takes n / w iterations and, with no sale following, k - 1 more until its last segment has met
     all of R. An endless window (`batch=math.inf`) is the papers' case.
     """
     parts, n = split(question), question.stream.batch

@@ -42,7 +42,7 @@ def page_reads(stream: Stream, R: Relation, pages: int, h_S: int, l: int = 0) ->
 
     and a sale costs sum q_j / (1 + q_j T) reads. With equal shares, and pages few for h_S, this is the paper's
     w ~ h_S D_t / R_t (equation 2, whose factor 1.36 was fitted to an R sorted by frequency; ours is 2, for sales that
-    came after the oldest have waited half its time). The first h_S sales of a window find nobody waiting, and until
+    came after the oldest have waited half its time). The first h_S sales of a window find no other waiting, and until
     these have been served the queue is younger than later on.
     """
     counts, q = _shares(stream.over(R).about(), pages, l)
@@ -100,7 +100,7 @@ def _first_round(counts: Shares, q: Shares, h: float, sales: float) -> tuple[flo
 
     While the sale at the head is the s-th, `come` sales have come, and a page opened by it serves 1 + q (come - s).
     """
-    closed = np.exp(-q * h)  # the share of such pages that nobody waits for
+    closed = np.exp(-q * h)  # the share of such pages that no sale waits for
     come, reads, step = h, 0.0, h / _STEPS
     for s in np.linspace(step / 2, h - step / 2, _STEPS):
         opened = q * np.exp(-q * s) * step

@@ -34,7 +34,7 @@ class UnitCosts:
     scan: Line = Line(8.0e-4, 0.5e-6)  # c_IO of b rows of a cyclic scan
     borders: float = 0.3e-6  # a row of R, when the first keys of its pages are read
     loop: float = 8.0e-4  # one iteration of a join's outer loop, whatever it does: the calls of array operations
-    c_K: float = 5.0e-7  # a join's own part of asking for a key by name: writing it down, and finding who waits for it
+    c_K: float = 5.0e-7  # a join's own part of asking for a key by name: writing it down, and finding its sales
     c_F: float = 1.0e-7  # probing the front stage's cache with a sale
     c_P: float = 3.0e-4  # one offer, however few sales: a small memory takes them in small pieces
     c_S: float = 0.5e-7  # reading a sale from the stream: its key's code

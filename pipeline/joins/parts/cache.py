@@ -135,7 +135,7 @@ class RowCache(KeptRows):
         return len(leave)
 
     def _contest(self, coming: Coming) -> tuple[npt.NDArray[np.int64], Slots]:
-        """Who of the newcomers may enter, and which slots have to leave: the most wanted stay, as far as there is room.
+        """Which newcomers may enter, and which slots have to leave: the most wanted stay, as far as there is room.
 
         Among equals those inside stay.
         """

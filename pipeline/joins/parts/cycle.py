@@ -1,4 +1,4 @@
-"""The scan of R that never ends, and the queue Q of the papers: who has met all of R when the scan is back."""
+"""The scan of R that never ends, and the queue Q of the papers: which sales have met all of R."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CyclicScan:
         grows or shrinks meanwhile. R's end costs a read that finds it.
 
         With `ahead` the next read is asked for as soon as its place is known, and the server works on it while the
-        rows of this one are matched. Who comes in meanwhile may have missed a row that is on its way: his cycle begins
+        rows of this one are matched. A sale that comes in meanwhile may have missed a row on its way: its cycle begins
         behind it.
 
     Memory
@@ -58,7 +58,7 @@ class CyclicScan:
         self._master = master
         self._apart, self._ahead = apart, ahead
         self._under_way: ScanUnderWay | None = None
-        self._late: int | None = None  # position of the last who came in while a read was under way
+        self._late: int | None = None  # position of the last sale that came in while a read was under way
         self._segments: deque[_Segment] = deque()  # the oldest first
         self._position: bytes | None = None  # survives micro-batches
         self._cycle = 0
@@ -113,7 +113,7 @@ class CyclicScan:
         return lasts
 
     def clear(self) -> None:
-        """Nobody waits any more; the scan stays where it is."""
+        """No sale waits any more; the scan stays where it is."""
         self._segments.clear()
         if self._under_way is not None:
             self._under_way.abandon()

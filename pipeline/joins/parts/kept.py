@@ -1,4 +1,4 @@
-"""The one port to master rows that a join keeps: whoever keeps some can be told that they are no longer true."""
+"""The one port to master rows that a join keeps: it can be told that some are no longer true."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class KeptRows(Protocol):
     """Rows of R in memory: RowCache row by row, PageCache and ResidentPages page by page.
 
     An answer of the master that was asked for before its row changed may still come in after `forget`: to forget such
-    rows again once it has come is the caller's part, who knows what is being read.
+    rows again once it has come is the caller's part: it knows what is being read.
     """
 
     def __len__(self) -> int:

@@ -20,9 +20,9 @@ class KeyIndex:
     Idea
         Open addressing with triangular steps. All keys of a call advance in step: each round looks at one place a
         key, and the few that met another key go on to the next round. Keys that are added together and want the same
-        place write there all at once; who is found there afterwards has won, the others compare themselves with it.
-        A place remembers whether a key was ever sent on from it: a search ends where none was, even if somebody else's
-        key is there, so most keys that are not in the table are known by one look, and a removed key leaves no trace.
+        place write there all at once; the key found there afterwards has won, the others are compared with it.
+        A place remembers whether a key was ever sent on from it: a search ends where none was, even if another key
+        is there, so most keys that are not in the table are known by one look, and a removed key leaves no trace.
 
     Memory
         capacity * (8 * words + 4 + 4) for code, place and free list, and 5 bytes for each of the table's places, of
@@ -159,7 +159,7 @@ class KeyIndex:
             lost = np.flatnonzero(~won)
             if not len(lost):
                 break
-            # Whoever lost to the same key, now or in an earlier round, shares its slot.
+            # A key that lost to its equal, now or in an earlier round, shares its slot.
             there = self._table[place[lost]]
             equal = same(self.codes_of(there), picked(codes, rest[lost]))
             slots[rest[lost[equal]]] = there[equal]

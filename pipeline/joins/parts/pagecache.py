@@ -143,7 +143,7 @@ class PageCache(KeptRows):
         self._index.check()
         # The budget holds.
         assert self.nbytes <= max(self.memory, PageCache.bytes_for(1, 0, self._index.codes.shape[1])), self.memory
-        # Whoever is found is found on a page that is kept, and there in its own row.
+        # A key that is found is on a page that is kept, and there in its own row.
         used = self._index.slots
         assert set(self._page_of[used].tolist()) <= set(self._kept)
         for page, kept in self._kept.items():

@@ -48,7 +48,7 @@ class WaitingSales:
         self.index = KeyIndex(capacity, words)
         places = capacity + capacity // _SPARE_PLACES
         self.positions: Positions = np.zeros(places, np.int64)
-        self.slot = np.full(places, capacity, np.int32)  # `capacity` is nobody's slot: the sale has gone
+        self.slot = np.full(places, capacity, np.int32)  # `capacity`, which is no slot: the sale has gone
         self._uses = np.zeros(capacity, np.int32)  # of a slot: its waiting sales
         self._row_of = np.full(capacity + 1, -1, np.int32)  # of a slot, while a match is made
         self.met = np.zeros(places if marks else 0, np.bool_)  # of a place: its sale has met a row, and stays
@@ -121,12 +121,12 @@ class WaitingSales:
     def match(self, codes: Codes) -> tuple[Places, npt.NDArray[np.int32]]:
         """Every pair of a waiting sale and a row with its key: the sales' places and the rows' numbers.
 
-        Nobody leaves. Where the rows' keys may repeat, `portions` keeps the pairs from becoming too many.
+        No sale leaves. Where the rows' keys may repeat, `portions` keeps the pairs from becoming too many.
         """
         return self.pairs(*self._wanted(codes))
 
     def portions(self, codes: Codes) -> list[tuple[Slots, npt.NDArray[np.int32]]]:
-        """The rows that somebody waits for, with their keys' slots, cut for `pairs`: no portion makes more of them than
+        """The rows that sales wait for, with their keys' slots, cut for `pairs`: a portion makes no more pairs than
         sales can wait. Good until a sale comes or leaves."""
         slots, rows = self._wanted(codes)
         behind = np.cumsum(self._uses[slots], dtype=np.int64)
@@ -153,7 +153,7 @@ class WaitingSales:
         return np.concatenate(places), np.concatenate(numbers)
 
     def _wanted(self, codes: Codes) -> tuple[Slots, npt.NDArray[np.int32]]:
-        """The rows with a key that somebody waits for, and its slot."""
+        """The rows with a key that a sale waits for, and its slot."""
         slots = self.index.find(codes)
         rows = np.flatnonzero(slots >= 0).astype(np.int32)
         return slots[rows], rows
@@ -196,7 +196,7 @@ class WaitingSales:
         # Every waiting sale is in the queue exactly once, none behind its end.
         assert len(waiting) == self._waiting
         assert (self.slot[self._end :] == self.capacity).all()
-        # The table holds exactly the keys that somebody waits for.
+        # The table holds exactly the keys of waiting sales.
         assert np.array_equal(np.unique(waiting), self.index.slots)
         assert np.array_equal(np.bincount(waiting, minlength=self.capacity), self._uses)
         # No mark is left behind by a match.
