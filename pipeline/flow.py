@@ -5,7 +5,8 @@
                                      └─► rejects ─────────────────┘
 
 `SaleFlow.run` is the worker's part, in one pass over Arrow columns: message bytes in, finished files out. `one_batch`
-is the driver's part: it commits what the workers finished. Neither needs Spark to be understood, or tested.
+is the driver's part: it commits what the workers finished. Neither needs Spark to be understood, or tested. What is
+carried along, from `message.offset` to `product.surrogate_key`, is named in `columns.py`.
 """
 
 from __future__ import annotations

@@ -41,25 +41,25 @@ def _options(kafka: KafkaSettings) -> dict[str, str]:
     }
 
 
-def windows(batches: Iterable[pa.RecordBatch], limits: WorkerSettings) -> Iterator[pa.Table]:
+def windows(messages: Iterable[pa.RecordBatch], limits: WorkerSettings) -> Iterator[pa.Table]:
     """Messages in windows as large as the settings allow: the larger, the more sales share a look-up."""
     held: list[pa.RecordBatch] = []
     sales = size = 0
-    for batch in batches:
-        if not len(batch):
+    for some in messages:
+        if not len(some):
             continue
-        if held and (sales + len(batch) > limits.window_sales or size + batch.nbytes > limits.window_bytes):
+        if held and (sales + len(some) > limits.window_sales or size + some.nbytes > limits.window_bytes):
             yield _window(held)
             held, sales, size = [], 0, 0
-        held.append(batch)
-        sales += len(batch)
-        size += batch.nbytes
+        held.append(some)
+        sales += len(some)
+        size += some.nbytes
     if held:
         yield _window(held)
 
 
-def _window(batches: list[pa.RecordBatch]) -> pa.Table:
-    table = pa.Table.from_batches(batches).cast(KAFKA)
+def _window(messages: list[pa.RecordBatch]) -> pa.Table:
+    table = pa.Table.from_batches(messages).cast(KAFKA)
     # Kafka takes any number for a time. Behind this one neither Delta nor Python knows a date.
     bounded = pc.if_else(pc.greater(table["timestamp"], LAST_MOMENT), LAST_MOMENT, table["timestamp"])
     table = table.set_column(table.schema.get_field_index("timestamp"), KAFKA.field("timestamp"), bounded)

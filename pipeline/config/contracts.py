@@ -121,7 +121,7 @@ class DimensionContract:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of a warehouse table and where its value comes from."""
 
     name: str
@@ -135,7 +135,7 @@ class TableContract:
     """One warehouse table."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     partition_by: tuple[str, ...]
 
     @cached_property
@@ -143,7 +143,7 @@ class TableContract:
         return pa.schema([pa.field(c.name, c.type, metadata={"comment": c.meaning}) for c in self.columns])
 
     @cached_property
-    def by_source(self) -> dict[str, Column]:
+    def by_source(self) -> dict[str, TableColumn]:
         """The columns by where they come from; of several from one place the first."""
         return {column.source: column for column in reversed(self.columns)}
 
@@ -200,7 +200,7 @@ class Contracts:
         path = self._find("tables", f"{name}.toml")
         document = toml(path)
         columns = tuple(
-            Column(c["name"], arrow_type(c["type"], f"{path}: {c['name']}"), c["from"], c.get("meaning", ""))
+            TableColumn(c["name"], arrow_type(c["type"], f"{path}: {c['name']}"), c["from"], c.get("meaning", ""))
             for c in tables(document, path, "column")
         )
         partition_by = texts(document, path, "partition_by")

@@ -22,8 +22,8 @@ _ANSWER = "answer"
 def on_workers(messages: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], TaskAnswer]) -> TaskAnswer:
     """Run `work` over each partition of the messages in Spark's Python workers and add up the answers."""
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _row(encode(work(batches)))
+    def task(partition: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _row(encode(work(partition)))
 
     answers = messages.mapInArrow(task, f"{_ANSWER} binary").collect()
     return sum((decode(bytes(row[_ANSWER])) for row in answers), TaskAnswer())
@@ -32,9 +32,9 @@ def on_workers(messages: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], T
 def warm_workers(spark: SparkSession, warm: Callable[[], None]) -> None:
     """Start Spark's Python workers as `on_workers` will use them, so that the first batch finds them ready."""
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def task(partition: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         warm()
-        for _ in batches:  # a worker whose input is left over is not used again
+        for _ in partition:  # a worker whose input is left over is not used again
             yield _row(b"")
 
     workers = spark.sparkContext.defaultParallelism

@@ -25,7 +25,7 @@ def require(checkpoint: Checkpoint, settings: Settings, warehouse: Warehouse) ->
     origin = of_note(warehouse.last_note())
     require_tables_of(checkpoint, settings, facts, sides, origin)
     _nothing_planned_beyond(checkpoint)
-    _table_not_behind(facts, checkpoint, settings.job.name)
+    _refuse_table_behind(facts, checkpoint, settings.job.name)
     _same_offsets(facts, checkpoint, origin)
     return origin
 
@@ -77,7 +77,7 @@ def _nothing_planned_beyond(checkpoint: Checkpoint) -> None:
         )
 
 
-def _table_not_behind(facts: Standing, checkpoint: Checkpoint, name: str) -> None:
+def _refuse_table_behind(facts: Standing, checkpoint: Checkpoint, name: str) -> None:
     done = checkpoint.done
     if done is None or (facts.batch is not None and facts.batch >= done):
         return

@@ -36,14 +36,14 @@ class _Marked(Exception):
 
 @contextmanager
 def marked() -> Iterator[None]:
-    """In a worker: errors of ours leave as one line that `told` finds again."""
+    """In a worker: errors of ours leave as one line that `of_worker` finds again."""
     try:
         yield
     except MillraceError as error:
         raise _Marked(_MARK + json.dumps([type(error).__name__, str(error)])) from error
 
 
-def told(failure: BaseException) -> MillraceError | None:
+def of_worker(failure: BaseException) -> MillraceError | None:
     """On the driver: the worker's error out of what Spark made of it; None if it was none of ours."""
     lines = re.findall(rf"{_MARK}(\[.*\])", str(failure))
     if not lines:

@@ -72,7 +72,7 @@ def run(settings: Settings, ready_file: Path | None = None) -> None:
     stop = StopSignal()
     stop.listen()
     try:
-        with _told_by(ready_file) as tell:
+        with _kept_while_running(ready_file) as tell:
             _run(settings, stop, tell)
     except (StoppedEarly, Exception):
         if not stop.interrupted:  # PySpark may meet the interruption with an error of its own
@@ -81,7 +81,7 @@ def run(settings: Settings, ready_file: Path | None = None) -> None:
 
 
 @contextmanager
-def _told_by(ready_file: Path | None) -> Iterator[Callable[[str], None]]:
+def _kept_while_running(ready_file: Path | None) -> Iterator[Callable[[str], None]]:
     if ready_file is None:
         yield lambda metrics: None
         return
@@ -114,7 +114,7 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
             warehouse.prepare()
             lineage = Lineage(checkpoint, topics, origin)
             try:
-                Stream(spark, plan, warehouse, lineage, metrics).run(stop, lambda: tell(address))
+                RunningQuery(spark, plan, warehouse, lineage, metrics).run(stop, lambda: tell(address))
             finally:
                 warehouse.close()
 
@@ -161,7 +161,7 @@ def _session(settings: Settings, stop: StopSignal) -> Iterator[SparkSession]:
         spark.stop()
 
 
-class Stream:
+class RunningQuery:
     """The running query: from Kafka's offsets to one commit a batch."""
 
     def __init__(
@@ -232,7 +232,7 @@ class Stream:
         try:
             return on_workers(messages, work_of(self._plan, batch))
         except Exception as error:
-            raise (ended.told(error) or error) from error
+            raise (ended.of_worker(error) or error) from error
 
     def _explain(self, failure: Exception) -> None:
         """Raise what ended the query, as plainly as it can be told."""

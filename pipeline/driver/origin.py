@@ -49,13 +49,13 @@ class Origin(msgspec.Struct, omit_defaults=True):
     def after(self, read: Mapping[str, Offsets], topics: Mapping[str, str], checkpoint: str | None) -> Origin:
         """The origin of the next batch, which read these messages from these topics."""
         ends, newest = {topic: dict(parts) for topic, parts in self.ends.items()}, dict(self.newest)
-        for place, of_place in read.items():
-            topic, _, partition = place.rpartition("/")
-            ends.setdefault(topic, {})[partition] = of_place.last + 1
-            newest[place] = LastMessage(of_place.last, of_place.last_sent)
+        for topic_partition, offsets in read.items():
+            topic, _, partition = topic_partition.rpartition("/")
+            ends.setdefault(topic, {})[partition] = offsets.last + 1
+            newest[topic_partition] = LastMessage(offsets.last, offsets.last_sent)
         return Origin(
             checkpoint=checkpoint,
-            offsets={place: [o.first, o.last, o.messages] for place, o in read.items()},
+            offsets={name: [o.first, o.last, o.messages] for name, o in read.items()},
             ends=ends,
             newest=newest,
             topics=self.topics | dict(topics),  # one that is gone is remembered: it may come back as another

@@ -35,15 +35,15 @@ def require_same(topics: Topics, origin: Origin, by_message: bool = True) -> Map
     for topic, known in origin.topics.items():
         if topic in now and now[topic] != known:
             raise _recreated(topic, f"the facts were read from topic id {known}, the broker now has id {now[topic]}")
-    for place, newest in origin.newest.items() if by_message and not now else ():
-        topic, _, partition = place.rpartition("/")
+    for topic_partition, newest in origin.newest.items() if by_message and not now else ():
+        topic, _, partition = topic_partition.rpartition("/")
         found = topics.message_at(topic, int(partition), newest.offset)
         if found is None or found.offset() != newest.offset:
             continue  # Kafka has deleted that message: there is nothing to compare
         was, is_now = newest.sent // 1000, min(found.timestamp()[1], LAST_MOMENT.value // 1000)
         if is_now != was:
-            told = f"its message at {place}@{newest.offset} was sent at {_when(was)}, the broker's at {_when(is_now)}"
-            raise _recreated(topic, told)
+            message = f"its message at {topic_partition}@{newest.offset}"
+            raise _recreated(topic, f"{message} was sent at {_when(was)}, the broker's at {_when(is_now)}")
     return now
 
 

@@ -68,9 +68,9 @@ class Topics:
                     raise
         return {topic: of_topic for topic, of_topic in found.items() if of_topic != _NO_ID}
 
-    def extents(self, places: Ends) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    def extents(self, partitions: Ends) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """The first offset that Kafka still has of each of these partitions, and the one behind its last."""
-        return tuple(self._offsets({t: dict.fromkeys(p, at) for t, p in places.items()}, at) for at in _BOTH)  # type: ignore[return-value]
+        return tuple(self._offsets({t: dict.fromkeys(p, at) for t, p in partitions.items()}, at) for at in _BOTH)  # type: ignore[return-value]
 
     def message_at(self, topic: str, partition: int, offset: int) -> Message | None:
         """The first message at this offset or behind it; None if there is none (any more)."""
@@ -105,9 +105,9 @@ class Topics:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         wanted = {TopicPartition(t, int(p)): latest for t, ps in committed.items() for p in ps}
         waiting: Counter[str] = Counter()
-        for place, future in self._admin.list_offsets(wanted).items() if wanted else ():
-            done = committed[place.topic][str(place.partition)]
-            waiting[place.topic] += max(0, future.result(timeout=_ANSWER_WITHIN).offset - done)
+        for partition, future in self._admin.list_offsets(wanted).items() if wanted else ():
+            done = committed[partition.topic][str(partition.partition)]
+            waiting[partition.topic] += max(0, future.result(timeout=_ANSWER_WITHIN).offset - done)
         return dict(waiting)
 
 

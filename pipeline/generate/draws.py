@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pipeline.generate import malformed
 from pipeline.generate.keys import CUSTOMER, DIMENSIONS, PRODUCT, Rows
 from pipeline.generate.workload import Workload
-from pipeline.generate.zipf import Uniforms, Zipf, exponent_of
+from pipeline.generate.zipf import Uniforms, ZipfDraw, exponent_of
 
 Flags = npt.NDArray[np.bool_]
 
@@ -64,7 +64,7 @@ class Drawer:
         self._random = np.random.default_rng([workload.seed, workload.first_sale])
         self._sizes = workload.sizes.by_dimension
         skews = (workload.skew, workload.customer_skew, workload.store_skew)
-        self._laws = [Zipf(size, exponent_of(skew, size)) for skew, size in zip(skews, self._sizes, strict=True)]
+        self._laws = [ZipfDraw(size, exponent_of(skew, size)) for skew, size in zip(skews, self._sizes, strict=True)]
         # From the seed alone: a run that goes on behind another sells the same products most.
         scatter = np.random.default_rng(workload.seed)
         self._product_of_rank = scatter.permutation(workload.sizes.products) if workload.scatter else None

@@ -14,7 +14,7 @@ EIGHTY_TWENTY = "80/20"
 _STEEPEST = 64.0
 
 
-class Zipf:
+class ZipfDraw:
     """
     Idea
         Rank r of n is drawn with a frequency that falls like r^-e. The sum over ranks is replaced by the integral of
@@ -28,7 +28,7 @@ class Zipf:
         from 0. All draws of a batch are one array operation.
 
     Example
-        >>> Zipf(1_000, 1.0).draw(np.array([0.0, 0.5, 0.999999])).tolist()
+        >>> ZipfDraw(1_000, 1.0).draw(np.array([0.0, 0.5, 0.999999])).tolist()
         [0, 30, 999]
 
     Reference
@@ -96,6 +96,6 @@ def _eighty_twenty(ranks: int) -> float:
     low, high = 0.0, _STEEPEST
     for _ in range(60):
         middle = (low + high) / 2
-        too_flat = Zipf(ranks, middle).share_of_first(round(ranks / 5)) < 0.8
+        too_flat = ZipfDraw(ranks, middle).share_of_first(round(ranks / 5)) < 0.8
         low, high = (middle, high) if too_flat else (low, middle)
     return high

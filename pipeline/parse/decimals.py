@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.config.contracts import Field
-from pipeline.parse.kinds import Column, Kind
+from pipeline.parse.kinds import Kind, QuickValues
 from pipeline.parse.reasons import OUT_OF_RANGE, WRONG_TYPE, Number
 from pipeline.parse.rules import WholeNumbers
 from pipeline.parse.texts import Bytes, ByteTexts, Integers, Mask
@@ -81,7 +81,7 @@ class Decimal(Kind):
     def _shown(self, units: int) -> str:
         return f"{self._decimal(units):f}"
 
-    def column(self, given: list[Any]) -> Column:
+    def column(self, given: list[Any]) -> QuickValues:
         texts, quoted = ByteTexts.of_raws(given).unquoted()
         accepted = np.where(quoted, self._as_string, self._as_number)
         nulls = (texts.lengths == 0) & ~quoted  # an optional field that is not there
@@ -89,7 +89,7 @@ class Decimal(Kind):
         if self.field.nullable and len(characters) >= len(_NULL):
             nulls |= (characters[-len(_NULL) :] == _NULL).all(axis=0) & (texts.lengths == len(_NULL)) & ~quoted
         units, sure = self._read(characters, texts)
-        return Column(_column(units, nulls, self.field.type), sure & accepted | nulls)
+        return QuickValues(_column(units, nulls, self.field.type), sure & accepted | nulls)
 
     def _read(self, characters: Bytes, texts: ByteTexts) -> tuple[Integers, Mask]:
         """The texts, with zeros before them, in units; and which of them are surely that."""

@@ -12,7 +12,7 @@ from pipeline.parse.reasons import Reject, shown
 from pipeline.parse.texts import Mask
 
 
-class Column(NamedTuple):
+class QuickValues(NamedTuple):
     """Values read quickly, and which of them are surely right (None: all). Of the others nothing is said."""
 
     values: pa.Array
@@ -30,7 +30,7 @@ class Kind(ABC):
         self.field = field
 
     @abstractmethod
-    def column(self, given: list[Any]) -> Column:
+    def column(self, given: list[Any]) -> QuickValues:
         """The values msgspec decoded, as a column."""
 
     @abstractmethod

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.contracts import Field
-from pipeline.parse.kinds import Column, Kind
+from pipeline.parse.kinds import Kind, QuickValues
 from pipeline.parse.reasons import OUT_OF_RANGE, WRONG_TYPE, Number
 from pipeline.parse.rules import NUMBER_KEYWORDS, WholeNumbers, allowed_values, require
 
@@ -37,12 +37,12 @@ class Integer(Kind):
             self.needs += f", one of {', '.join(map(str, sorted(allowed.among)))}"
             self._among = pa.array(sorted(n for n in allowed.among if -half <= n < half), field.type)
 
-    def column(self, given: list[Any]) -> Column:
+    def column(self, given: list[Any]) -> QuickValues:
         values = pa.array(given, self.field.type)
         if self._allowed.among is None:
-            return Column(values, None)
+            return QuickValues(values, None)
         sure = pc.or_(pc.is_in(values, self._among), pc.is_null(values))
-        return Column(values, sure.to_numpy(zero_copy_only=False))
+        return QuickValues(values, sure.to_numpy(zero_copy_only=False))
 
     def value(self, given: Any) -> int:
         if type(given) is not Number or not _INTEGER.fullmatch(given):
@@ -67,11 +67,11 @@ class Double(Kind):
         among = allowed_values(field)
         self._among = None if among is None else {float(v) for v in among if v is not None}
 
-    def column(self, given: list[Any]) -> Column:
+    def column(self, given: list[Any]) -> QuickValues:
         values = pc.add(pa.array(given, pa.float64()), 0.0)  # -0.0 becomes 0.0
         numbers = values.to_numpy(zero_copy_only=False)  # a null is NaN
         plain = self._step is None and self._among is None
-        return Column(values, np.isnan(numbers) | (self._within(numbers) & plain))
+        return QuickValues(values, np.isnan(numbers) | (self._within(numbers) & plain))
 
     def value(self, given: Any) -> float:
         if type(given) is not Number:
@@ -101,8 +101,8 @@ class Boolean(Kind):
         super().__init__(field)
         require(field, ("boolean",), ())
 
-    def column(self, given: list[Any]) -> Column:
-        return Column(pa.array(given, pa.bool_()), None)
+    def column(self, given: list[Any]) -> QuickValues:
+        return QuickValues(pa.array(given, pa.bool_()), None)
 
     def value(self, given: Any) -> bool:
         if given is not True and given is not False:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.contracts import Field
-from pipeline.parse.kinds import Column, Kind
+from pipeline.parse.kinds import Kind, QuickValues
 from pipeline.parse.reasons import BAD_TEXT, OUT_OF_RANGE, WRONG_TYPE
 from pipeline.parse.rules import Texts
 from pipeline.parse.texts import ByteTexts, Mask
@@ -36,7 +36,7 @@ class TextKind(Kind):
         self.wire = Annotated[str, msgspec.Meta(min_length=allowed.shortest, max_length=allowed.longest)]
         self._among = None if allowed.among is None else pa.array(sorted(allowed.among), pa.string())
 
-    def texts(self, given: list[Any]) -> Column:
+    def texts(self, given: list[Any]) -> QuickValues:
         """The strings msgspec decoded, by every rule that it did not check."""
         texts = pa.array(given, pa.string())
         sure: Mask | None = None
@@ -47,7 +47,7 @@ class TextKind(Kind):
             sure = among if sure is None else sure & among
         if sure is not None and texts.null_count:
             sure |= _mask(pc.is_null(texts))
-        return Column(texts, sure)
+        return QuickValues(texts, sure)
 
     def text(self, given: Any) -> str:
         """One JSON value as a string that keeps every rule; raises `Reject`."""
@@ -70,14 +70,14 @@ class Text(TextKind):
         super().__init__(field)
         self.needs = f"a string{self._allowed} without NUL"
 
-    def column(self, given: list[Any]) -> Column:
+    def column(self, given: list[Any]) -> QuickValues:
         texts, sure = self.texts(given)
         characters = ByteTexts.of_array(texts)
         if characters.data.all():
-            return Column(texts, sure)
+            return QuickValues(texts, sure)
         sure = np.ones(len(texts), bool) if sure is None else sure
         sure[np.searchsorted(characters.starts, np.flatnonzero(characters.data == 0), side="right") - 1] = False
-        return Column(texts, sure)
+        return QuickValues(texts, sure)
 
     def value(self, given: Any) -> str:
         text = self.text(given)
@@ -93,11 +93,11 @@ class Base64(TextKind):
         super().__init__(field)
         self.needs = f"a base64 string{self._allowed} with padding"
 
-    def column(self, given: list[Any]) -> Column:
+    def column(self, given: list[Any]) -> QuickValues:
         _, sure = self.texts(given)
         values = [None if text is None else _decoded(text) for text in given]
         good = np.array([(text is None) == (value is None) for text, value in zip(given, values, strict=True)])
-        return Column(pa.array(values, pa.binary()), good if sure is None else sure & good)
+        return QuickValues(pa.array(values, pa.binary()), good if sure is None else sure & good)
 
     def value(self, given: Any) -> bytes:
         value = _decoded(self.text(given))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.config.contracts import Field
-from pipeline.parse.kinds import Column
+from pipeline.parse.kinds import QuickValues
 from pipeline.parse.reasons import BAD_TIMESTAMP
 from pipeline.parse.strings import TextKind
 from pipeline.parse.texts import Bytes, ByteTexts, Integers, Mask
@@ -56,7 +56,7 @@ class Timestamp(TextKind):
             raise self.reject(BAD_TIMESTAMP, given, f"is not one ({error})") from None
         return (instant - _EPOCH) // timedelta(microseconds=1)
 
-    def column(self, given: list[Any]) -> Column:
+    def column(self, given: list[Any]) -> QuickValues:
         texts, kept = self.texts(given)
         instants = np.zeros(len(given), np.int64)
         sure = np.zeros(len(given), bool)
@@ -85,7 +85,7 @@ class Date(TextKind):
         except ValueError as error:
             raise self.reject(BAD_TIMESTAMP, given, f"is not one ({error})") from None
 
-    def column(self, given: list[Any]) -> Column:
+    def column(self, given: list[Any]) -> QuickValues:
         texts, kept = self.texts(given)
         days = np.zeros(len(given), np.int64)
         sure = np.zeros(len(given), bool)
@@ -156,11 +156,11 @@ def _number(characters: Bytes, start: int, stop: int) -> Integers:
     return number - int("1" * (stop - start)) * ord("0")
 
 
-def _finished(texts: pa.Array, numbers: Any, sure: Mask, kept: Mask | None, kind: pa.DataType) -> Column:
+def _finished(texts: pa.Array, numbers: Any, sure: Mask, kept: Mask | None, kind: pa.DataType) -> QuickValues:
     if texts.null_count:
         nulls = texts.is_null().to_numpy(zero_copy_only=False)
         values = pa.array(numbers, mask=nulls).view(kind)
         sure = sure | nulls
     else:
         values = pa.array(numbers).view(kind)
-    return Column(values, sure if kept is None else sure & kept)
+    return QuickValues(values, sure if kept is None else sure & kept)

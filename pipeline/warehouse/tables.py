@@ -12,7 +12,7 @@ from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 from pyarrow.fs import FileSelector
 
-from pipeline.config.contracts import Column, TableContract
+from pipeline.config.contracts import TableColumn, TableContract
 from pipeline.errors import WarehouseRefused
 from pipeline.warehouse.log import TableDescription, TableLog
 from pipeline.warehouse.storage import filesystem, make_folder
@@ -47,7 +47,9 @@ class Table:
     log: TableLog
 
 
-def open_table(uri: str, contract: TableContract, storage_options: dict[str, str]) -> tuple[Table, Sequence[Column]]:
+def open_table(
+    uri: str, contract: TableContract, storage_options: dict[str, str]
+) -> tuple[Table, Sequence[TableColumn]]:
     """The table, created if there is none, and the contract's columns that it lacks."""
     if not TableLog.exists(uri, storage_options):
         _create(uri, contract, storage_options)
@@ -55,7 +57,7 @@ def open_table(uri: str, contract: TableContract, storage_options: dict[str, str
     return table, check(table.log.describe(), contract, uri)
 
 
-def check(found: TableDescription, contract: TableContract, uri: str) -> list[Column]:
+def check(found: TableDescription, contract: TableContract, uri: str) -> list[TableColumn]:
     """Refuse a table that contradicts the contract. Returns the columns that may be added to it."""
     _check_partitioning(found, contract, uri)
     by_lower_case = {name.lower(): name for name in found.columns}
@@ -147,7 +149,7 @@ def _refuse_other_files(contract: TableContract, uri: str, storage_options: dict
         )
 
 
-def add_columns(spark: SparkSession, table: Table, columns: Sequence[Column]) -> None:
+def add_columns(spark: SparkSession, table: Table, columns: Sequence[TableColumn]) -> None:
     """A new dimension brings new columns; facts written before have null there."""
     definitions = ", ".join(f"{quoted(c.name)} {sql_type(c.type)} COMMENT {_literal(c.meaning)}" for c in columns)
     with _delta_refusing(f"add {', '.join(c.name for c in columns)} to {table.contract.name}", table.log.uri):

@@ -35,7 +35,7 @@ class Family(Generic[V]):
     labels: Labels
     meaning: str
     found: Found[V]
-    joined: Callable[[V, V], V]  # what was known with what the batch says
+    merged: Callable[[V, V], V]  # what was known with what the batch says
     from_start: tuple[Labels, ...] = ()  # series that are there at zero: one that comes with its first event hides it
     replaced: bool = False  # of a dimension only the series stay that its newest batch has
 

@@ -55,9 +55,9 @@ class Metrics(Collector):
         done = Committed(answer, committed_at, batch)
         with self._lock:
             for family in (*COUNTERS.values(), *GAUGES.values()):
-                _join(family, self._values[family.name], done)
+                _merge(family, self._values[family.name], done)
             for histogram in HISTOGRAMS.values():
-                _join(histogram, self._histograms[histogram.name], done)
+                _merge(histogram, self._histograms[histogram.name], done)
             self._past.note(self._moment())
 
     def batch_failed(self, reason: str) -> None:
@@ -119,10 +119,10 @@ class Metrics(Collector):
         self._values[family.name][labels] = value
 
 
-def _join(family: Family[V], series: dict[Labels, V], done: Committed) -> None:
+def _merge(family: Family[V], series: dict[Labels, V], done: Committed) -> None:
     """What the batch says of a metric, with what is known of it already."""
     if family.replaced:  # another algorithm's rate, a part of the memory that is not used any more
         for labels in [labels for labels in series if labels[0] in done.answer.dimensions]:
             del series[labels]
     for labels, value in family.found(done).items():
-        series[labels] = family.joined(series[labels], value) if labels in series else value
+        series[labels] = family.merged(series[labels], value) if labels in series else value

@@ -25,7 +25,7 @@ from pipeline.config.loader import Secret
 from pipeline.config.settings import MasterData
 from pipeline.generate.keys import Sizes, product_codes
 from pipeline.generate.seed import seed
-from pipeline.generate.zipf import Zipf
+from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import Join
 from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.database import Database
@@ -81,7 +81,7 @@ def master(database: LabDatabase, rows: int, port: int | None = None, **settings
 
 def sales(rows: int, skew: float, number: int, seed: int = 1) -> pa.Array:
     """Keys of sales: Zipf's law over the products, the wanted ones scattered over the table."""
-    ranks = Zipf(rows, skew).draw(np.random.default_rng(seed).random(number))
+    ranks = ZipfDraw(rows, skew).draw(np.random.default_rng(seed).random(number))
     scattered = np.random.default_rng(7).permutation(rows)[ranks]
     return product_codes(scattered).cast(pa.binary())
 

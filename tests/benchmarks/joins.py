@@ -30,7 +30,7 @@ from pipeline import joins
 from pipeline.advise.calibrate import calibrate
 from pipeline.errors import BudgetTooSmall
 from pipeline.generate.keys import product_codes
-from pipeline.generate.zipf import Zipf
+from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import JOINS, Options, recipe, relation
 from pipeline.joins.cost.inlj import PER_TUPLE
 from pipeline.joins.cost.question import Stream
@@ -206,7 +206,7 @@ def operators(seconds: float) -> dict[str, object]:
     ):
         rows = pa.table({"key": keys, "surrogate_key": np.arange(20_000), "updated_at": pa.nulls(20_000, pa.int64())})
         join = joins.make("front stage + inlj", MemoryMaster(rows), 16 << 20)
-        sold = keys.take(pa.array(Zipf(20_000, 1.0).draw(random.random(1_000_000))))
+        sold = keys.take(pa.array(ZipfDraw(20_000, 1.0).draw(random.random(1_000_000))))
         trial = Trial(join, sold)
         trial.warm_up(3.0, 60.0)
         trial.run(seconds)

@@ -3,17 +3,17 @@
 import threading
 from contextlib import suppress
 
-from pipeline.driver.job import Stream
+from pipeline.driver.job import RunningQuery
 
 
 class QueryWithABatchAtTheDoor:
     """Stands where Spark's query stands: to stop, it waits for the batch that was about to begin."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: RunningQuery) -> None:
         self._batch = threading.Thread(target=self._begin, args=(stream,), daemon=True)
         self.refused = False
 
-    def _begin(self, stream: Stream) -> None:
+    def _begin(self, stream: RunningQuery) -> None:
         with suppress(InterruptedError):
             stream._on_batch(None, 1)
             return
@@ -25,7 +25,7 @@ class QueryWithABatchAtTheDoor:
 
 
 def test_a_stop_does_not_wait_for_a_batch_that_waits_for_the_stop() -> None:
-    stream = Stream(spark=None, plan=None, warehouse=None, lineage=None, metrics=None)
+    stream = RunningQuery(spark=None, plan=None, warehouse=None, lineage=None, metrics=None)
     query = QueryWithABatchAtTheDoor(stream)
     stream._stop(query)
     assert query.refused

@@ -5,11 +5,11 @@ import pytest
 
 from pipeline.errors import BadSetting
 from pipeline.generate.keys import DIMENSIONS, customer_numbers, product_codes, store_codes, surrogate_keys
-from pipeline.generate.zipf import Zipf, exponent_of
+from pipeline.generate.zipf import ZipfDraw, exponent_of
 
 
 def draw(ranks: int, exponent: float, draws: int = 200_000) -> np.ndarray:
-    return Zipf(ranks, exponent).draw(np.random.default_rng(7).random(draws))
+    return ZipfDraw(ranks, exponent).draw(np.random.default_rng(7).random(draws))
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 0.999_999, 1.0, 1.000_001, 2.0])
@@ -24,7 +24,7 @@ def test_each_rank_is_drawn_as_often_as_the_area_under_its_part_of_the_curve(exp
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 1.5, 64.0])
 def test_no_draw_leaves_the_table(exponent: float) -> None:
-    edges = Zipf(1_000, exponent).draw(np.array([0.0, 0.5, np.nextafter(1.0, 0.0)]))
+    edges = ZipfDraw(1_000, exponent).draw(np.array([0.0, 0.5, np.nextafter(1.0, 0.0)]))
     assert edges[0] == 0
     assert edges.max() <= 999
 
@@ -41,13 +41,13 @@ def test_eighty_of_a_hundred_sales_are_of_a_fifth_of_the_products(products: int)
 
 
 def test_the_exponent_of_the_paper_gives_a_fifth_more_than_eighty_percent() -> None:
-    assert Zipf(2_000_000, 1.0).share_of_first(400_000) == pytest.approx(np.log(400_001) / np.log(2_000_001))
+    assert ZipfDraw(2_000_000, 1.0).share_of_first(400_000) == pytest.approx(np.log(400_001) / np.log(2_000_001))
 
 
 @pytest.mark.parametrize(("skew", "ranks"), [("steep", 10), (-0.1, 10), (1.0, 0), ("80/20", 4), (65.0, 10)])
 def test_a_skew_that_means_nothing_is_refused(skew: float | str, ranks: int) -> None:
     with pytest.raises(BadSetting, match="skew"):
-        Zipf(ranks, exponent_of(skew, ranks))
+        ZipfDraw(ranks, exponent_of(skew, ranks))
 
 
 @pytest.mark.parametrize("dimension", range(3), ids=DIMENSIONS)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from pipeline.config import settings
-from pipeline.config.contracts import Column, TableContract
+from pipeline.config.contracts import TableColumn, TableContract
 from pipeline.warehouse.files import table_files
 from pipeline.warehouse.port import Batch, FileAction
 
@@ -37,7 +37,7 @@ TYPES = {
 
 def contract(name: str = "facts", partition_by: Sequence[str] = ("day", "shop"), **types: pa.DataType) -> TableContract:
     """A table of the given columns, or of one of each type."""
-    columns = tuple(Column(n, t, f"sale.{n}", f"The {n}: 'so' \\ it is.") for n, t in (types or TYPES).items())
+    columns = tuple(TableColumn(n, t, f"sale.{n}", f"The {n}: 'so' \\ it is.") for n, t in (types or TYPES).items())
     return TableContract(name, columns, tuple(partition_by))
 
 

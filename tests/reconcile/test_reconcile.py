@@ -23,7 +23,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pipeline import columns
 from pipeline import facts as fact_columns
 from pipeline.config import resources, settings
-from pipeline.config.contracts import Column, TableContract
+from pipeline.config.contracts import TableColumn, TableContract
 from pipeline.errors import BadSetting
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
@@ -498,7 +498,7 @@ def test_rejects_without_their_offsets_are_refused(world: World) -> None:
 
 def test_a_table_on_disk_that_is_older_than_its_contract_is_refused(world: World) -> None:
     world.verdict()
-    later = Column("coupon", pa.string(), "sale.currency", "")
+    later = TableColumn("coupon", pa.string(), "sale.currency", "")
     contract = replace(world.plan.facts, columns=(*world.plan.facts.columns, later))
     with pytest.raises(NotReconcilable, match=r"has no column coupon.*Run the job once"):
         reconcile(replace(world.plan, facts=contract))

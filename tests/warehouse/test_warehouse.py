@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline.config.contracts import Column, Contracts, TableContract
+from pipeline.config.contracts import Contracts, TableColumn, TableContract
 from pipeline.config.settings import Settings, SparkSettings
 from pipeline.driver.session import open_session
 from pipeline.errors import WarehouseRefused
@@ -252,7 +252,7 @@ def test_of_two_spark_writers_at_once_one_is_refused(spark, tmp_path):
 def test_a_new_dimension_adds_its_columns(spark, opened, tmp_path):
     where = lake(tmp_path, "arrow")
     opened("arrow").commit(batch_of(where, 1, [1]))
-    wider = replace(FACTS, columns=(*FACTS.columns, Column("ne`w-ü", pa.int64(), "x.y", "It's \\ new.")))
+    wider = replace(FACTS, columns=(*FACTS.columns, TableColumn("ne`w-ü", pa.int64(), "x.y", "It's \\ new.")))
     warehouse = opened("arrow", wider)
     facts = written(where, wider, [fact(2, **{"ne`w-ü": 5})])
     warehouse.commit(Batch(2, facts))
