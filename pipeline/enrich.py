@@ -113,6 +113,7 @@ class Dimension:
             memory=self.join.memory_used(),
             memory_limit=int(self.join.memory),
             cached_rows=self.join.cached_rows,
+            cached_bytes=self.join.cached_bytes,
             queue_wait=self._queue_wait,
             processing=self._processing,
         )

@@ -29,7 +29,8 @@ class DimensionAnswer(msgspec.Struct):
     predicted_rate: float = 0.0  # what the cost model expects of served / seconds; 0: no prediction
     memory: dict[str, int] = {}  # bytes in use by part, at the end
     memory_limit: int = 0
-    cached_rows: int = 0  # master rows in memory, at the end
+    cached_rows: int = 0  # master rows and absences in memory, at the end
+    cached_bytes: int = 0  # that they take
     queue_wait: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until admitted
     processing: Histogram = msgspec.field(default_factory=Histogram)  # admitted until served
 
@@ -43,6 +44,7 @@ class DimensionAnswer(msgspec.Struct):
             memory=_sums(self.memory, other.memory),
             memory_limit=self.memory_limit + other.memory_limit,
             cached_rows=self.cached_rows + other.cached_rows,
+            cached_bytes=self.cached_bytes + other.cached_bytes,
             queue_wait=self.queue_wait + other.queue_wait,
             processing=self.processing + other.processing,
         )

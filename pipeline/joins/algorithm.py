@@ -15,6 +15,7 @@ import pyarrow as pa
 from pipeline.errors import BadSetting
 from pipeline.joins.cost.question import Model, Question, Relation
 from pipeline.joins.counts import JoinStatistics
+from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes, KeyCoder
 from pipeline.joins.parts.waiting import Places, WaitingSales
 from pipeline.master.port import Master, MasterStatistics
@@ -84,13 +85,9 @@ class Algorithm(ABC):
         """Sales admitted and not yet served."""
 
     @property
-    def cached_rows(self) -> int:
-        """Master rows kept in memory from one micro-batch to the next."""
-        return 0
-
-    def forget(self, codes: Codes) -> None:
-        """The rows with these keys have changed in the master: none that was read before is served again."""
-        return  # nothing is kept
+    def kept(self) -> tuple[KeptRows, ...]:
+        """What keeps master rows from one micro-batch to the next."""
+        return ()
 
     @abstractmethod
     def memory_used(self) -> dict[str, int]:

@@ -93,7 +93,7 @@ class AutoStage(FrontStage):
     def _observed_exponent(self) -> float:
         """Zipf's exponent with which a cache like ours would have had the hits that it had."""
         hits = self.statistics.hits - self._reviewed.hits
-        share, cached = hits / max(1, self._sales_since_review()), max(1, self.cached_rows)
+        share, cached = hits / max(1, self._sales_since_review()), max(1, len(self.cache.rows))
         low, high = 0.0, 2.0
         for _ in range(12):
             e = (low + high) / 2

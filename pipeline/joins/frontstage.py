@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Setti
 from pipeline.joins.cost.frontstage import FrontStageModel, Split, behind
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.cache import RowCache
+from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex
 from pipeline.joins.parts.newcomers import NO_ROW, Newcomers
@@ -197,16 +199,13 @@ class FrontStage(Algorithm):
         return self.inner.pending + self._held
 
     @property
-    def cached_rows(self) -> int:
-        return len(self.cache.rows)
-
-    def forget(self, codes: Codes) -> None:
-        self.cache.forget(codes)
-        self.inner.forget(codes)
+    def kept(self) -> tuple[KeptRows, ...]:
+        return (self.cache, *self.inner.kept)
 
     def memory_used(self) -> dict[str, int]:
-        cache = {"cache": self.cache.nbytes, "newcomers": self.cache.newcomer_bytes}
-        return {**cache, **self.inner.memory_used()}
+        used = Counter({"cache": self.cache.nbytes, "newcomers": self.cache.newcomer_bytes})
+        used.update(self.inner.memory_used())  # which may have a part of the same name
+        return dict(used)
 
     def check(self) -> None:
         self.inner.check()

@@ -112,7 +112,9 @@ class Join:
         For when nothing is pending.
         """
         assert not self.pending
-        self.algorithm.forget(self.coder.encode(keys.drop_null(), remember=False))
+        codes = self.coder.encode(keys.drop_null(), remember=False)
+        for kept in self.algorithm.kept:
+            kept.forget(codes)
 
     @property
     def pending(self) -> int:
@@ -121,8 +123,13 @@ class Join:
 
     @property
     def cached_rows(self) -> int:
-        """Master rows kept in memory from one batch to the next."""
-        return self.algorithm.cached_rows
+        """Master rows, and proofs that there is none, kept in memory from one batch to the next."""
+        return sum(map(len, self.algorithm.kept))
+
+    @property
+    def cached_bytes(self) -> int:
+        """What they take."""
+        return sum(kept.nbytes for kept in self.algorithm.kept)
 
     def memory_used(self) -> dict[str, int]:
         """Bytes in use by part; their sum never exceeds `memory`."""

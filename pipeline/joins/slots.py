@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pipeline.joins.algorithm import Algorithm, Positions, Served, Setting, at_least, matched_rows
 from pipeline.joins.cost import slots as cost
+from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pagecache import PageCache
@@ -187,11 +188,8 @@ class SlotJoin(Algorithm):
         ]
 
     @property
-    def cached_rows(self) -> int:
-        return len(self._cache)
-
-    def forget(self, codes: Codes) -> None:
-        self._cache.forget(codes)
+    def kept(self) -> tuple[KeptRows, ...]:
+        return (self._cache,)
 
     def memory_used(self) -> dict[str, int]:
         return {

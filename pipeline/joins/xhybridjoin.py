@@ -14,6 +14,7 @@ from pipeline.joins.cost import xhybridjoin as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.hybridjoin import HybridJoin
 from pipeline.joins.hybridjoin import Settings as HybridJoinSettings
+from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import Pages
@@ -184,11 +185,8 @@ class ExtendedHybridJoin(HybridJoin):
         return super().pending + sum(len(piece.sales) for piece in self._hits)
 
     @property
-    def cached_rows(self) -> int:
-        return len(self._resident)
-
-    def forget(self, codes: Codes) -> None:
-        self._resident.forget(codes)
+    def kept(self) -> tuple[KeptRows, ...]:
+        return (self._resident,)
 
     def memory_used(self) -> dict[str, int]:
         hits = sum(piece.sales.nbytes + piece.match.nbytes for piece in self._hits)

@@ -163,7 +163,7 @@ _gauge(
     "millrace_cache_rows", _DIMENSION, "Master rows and absences in memory, in the last batch's workers.",
     each(dimensions, lambda join: join.cached_rows))
 _gauge(
-    "millrace_cache_bytes", _DIMENSION, "Bytes they take.", each(dimensions, lambda join: join.memory.get("cache", 0)))
+    "millrace_cache_bytes", _DIMENSION, "Bytes they take.", each(dimensions, lambda join: join.cached_bytes))
 BUDGET_USED = _gauge(
     "millrace_budget_used_bytes", ("dimension", "part"), "Join memory in use, in the last batch's workers.",
     by_dimension_and(lambda join: join.memory), replaced=True)
