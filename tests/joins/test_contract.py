@@ -1,6 +1,7 @@
 """What every join of the registry promises, alone and behind the front stage."""
 
 import itertools
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +9,8 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from pipeline.errors import BudgetTooSmall, MasterReadFailed
-from pipeline.joins import Options, make
+from pipeline.errors import BudgetTooSmall, MasterReadFailed, NotUnique
+from pipeline.joins import Options, make, recipe
 from pipeline.master.memory import MemoryMaster
 from tests.joins.changing import WAIT_FOR_SALES, bursts, right_answers, while_it_changes
 from tests.joins.harness import VARIANTS, answer, drive, oracle, smallest_memory
@@ -165,6 +166,16 @@ def test_an_answer_is_right_for_some_moment_while_the_sale_was_in_the_join(varia
     assert len(served) == len(keys)
     for admitted, left, found in served:
         assert found <= between(admitted, left), (admitted, left, found)
+
+
+def test_a_table_that_a_join_cannot_read_is_refused_by_the_joins_own_name(variant):
+    master = MemoryMaster(master_table([1, 2], "integers"), unique=False)
+    if recipe(str(variant)).needs_index:
+        with pytest.raises(NotUnique, match=f"^{re.escape(str(variant))} needs a unique index on the natural key"):
+            variant.build(master, 1 << 20)
+    else:
+        keys = pa.array([2, 3])
+        assert answer(drive(variant.build(master, 1 << 20), keys)) == oracle(keys, master.table)
 
 
 def test_a_null_key_asks_the_master_nothing(variant):

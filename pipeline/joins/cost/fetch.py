@@ -100,7 +100,7 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
     """What comes of a split."""
     R, stream, costs = question.R, question.stream, question.costs
     h = min(parts.h_S, stream.batch)
-    keys = min(h, stream.over(R).distinct(h * (1 - stream.absent)) + h * stream.absent)
+    keys = stream.keys(h, R)
     by_name, by_scan = look_ups(keys, parts.b, parts.lanes, costs), _cycles(parts, question)
     c_loop = min(by_name, by_scan) + h * (costs.c_A + costs.c_O + costs.c_E)
     rows = keys * (1 - stream.absent)

@@ -49,8 +49,7 @@ def predict(question: Question[Batched]) -> Prediction:
         costs = costs.of(PER_TUPLE)
         keys, queries = float(h), float(h)
     else:
-        present = stream.over(R).distinct(h * (1 - stream.absent))
-        keys = min(float(h), present + h * stream.absent)
+        keys = stream.keys(h, R)
         queries = max(1.0, keys / parts.b)
     passing = queries * h / 2 * costs.c_W
     c_loop = queries * (costs.lookup.request + costs.loop) + keys * (costs.lookup.item + costs.c_K) + passing

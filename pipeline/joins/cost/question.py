@@ -40,6 +40,11 @@ class Stream:
         """How these sales are distributed over the rows of R."""
         return Zipf(relation.R_t, self.e, self.beyond, self.life)
 
+    def keys(self, sales: float, relation: Relation) -> float:
+        """The distinct keys that so many sales have."""
+        present = self.over(relation).distinct(sales * (1 - self.absent))
+        return min(float(sales), present + sales * self.absent)
+
     def hits(self, h_R: float, relation: Relation) -> float:
         """The share of the sales that a cache of the h_R most wanted rows serves: its rows have not grown too old."""
         return self.over(relation).share(h_R, self.life) * (1 - self.absent)

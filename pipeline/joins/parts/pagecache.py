@@ -12,9 +12,7 @@ import pyarrow as pa
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.kept import KeptRows, slots_of
 from pipeline.joins.parts.keycodes import Codes
-from pipeline.joins.parts.keyindex import KeyIndex, Slots
-
-ABSENT = -1  # in what `find` returns
+from pipeline.joins.parts.keyindex import ABSENT, KeyIndex, Slots
 
 
 @dataclass(frozen=True)

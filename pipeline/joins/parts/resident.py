@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from pipeline.joins.parts.kept import KeptRows, index_of, slots_of
 from pipeline.joins.parts.keycodes import Codes, KeyCoder
-from pipeline.joins.parts.keyindex import KeyIndex
+from pipeline.joins.parts.keyindex import ABSENT, KeyIndex
 from pipeline.joins.parts.page_uses import PageUses
 
 RowNumbers = npt.NDArray[np.int32]
 
-ABSENT = -1  # in what `find` returns
 _FORGOTTEN = -1  # the page of a row that is no longer found, until the rows are copied anew
 _NEW_SHARE = 8  # newcomers wait until they are one part of so many of all rows: each change copies them all
 _SOON = 0.05  # of its life is left to a page: it goes with those that must go now
