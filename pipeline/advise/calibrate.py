@@ -167,10 +167,9 @@ def _steps(master: Master) -> dict[str, float]:
 
     c_A = _step(lambda: waiting.admit(positions, codes), _BLOCK, before=empty)
     c_E = _step(empty, _BLOCK, before=refill)
-    few = _step(lambda: waiting.match(row_codes[:1]), 1)
-    for _ in range(3):
-        waiting.admit(positions, codes)
-    c_W = max(1e-10, (_step(lambda: waiting.match(row_codes[:1]), 1) - few) / (3 * _BLOCK))
+    refill()
+    portions = waiting.portions(row_codes)
+    pairs = _step(lambda: [waiting.pairs(*portion) for portion in portions], _BLOCK)
     strange = row_codes.copy()
     strange[:, 0] ^= np.uint64(0x5555)  # most rows meet no waiting sale
     c_H = _step(lambda: (coder.encode(keys, remember=False), waiting.match(strange)), len(keys))
@@ -180,8 +179,7 @@ def _steps(master: Master) -> dict[str, float]:
         "c_A": c_A,
         "c_E": c_E,
         "c_H": c_H,
-        "c_W": c_W,
-        "c_O": _step(lambda: matched_rows(rows, numbers), _BLOCK),
+        "c_O": pairs + _step(lambda: matched_rows(rows, numbers), _BLOCK),
         "c_F": _hit(rows, coder),
         "c_P": _offer(rows),
         "loop": _loop(rows),

@@ -30,6 +30,7 @@ class NoArchive(MillraceError):
 def make() -> Path:
     """Start Spark once, let it do what every job does, and keep what it has loaded."""
     unfinished = archive().with_name(f"{archive().name}.{os.getpid()}")
+    archive().unlink(missing_ok=True)  # a JVM that uses one does not make another
     try:
         done = subprocess.run(
             [sys.executable, "-m", "pipeline.driver.make_classes", str(unfinished)],

@@ -49,7 +49,7 @@ class Fetch(Algorithm):
         3
         >>> matched, absent = join.step(drain=True)
         >>> matched.sales.tolist(), absent.sales.tolist()
-        ([0, 2], [1])
+        ([2, 0], [1])
 
     Reference
         DESIGN, section 5.2.
@@ -101,11 +101,11 @@ class Fetch(Algorithm):
         return served or []
 
     def _cheapest(self) -> Iterator[list[Served]]:
-        slots, h = self._waiting.index.slots, len(self._waiting)
+        slots = self._waiting.index.slots
         pages, rest = self._dense_pages(slots)
         by_name = self._by_name()
         mixed = cost.look_ups(len(rest), self.split.b, self.split.lanes, self.costs) if len(rest) else 0.0
-        mixed += len(pages) * cost.page(self._pages.rows, h, self.costs)
+        mixed += len(pages) * cost.page(self._pages.rows, self.costs)
         if self._by_scan() < min(by_name, mixed):
             self.chosen.by_scan += 1
             yield from self._scan()
@@ -156,7 +156,7 @@ class Fetch(Algorithm):
         self._arrived = True
         took, rows_read = 0.0, 0
         while True:
-            began, h = self.setting.clock(), len(self._waiting)
+            began = self.setting.clock()
             if self._arrived:
                 self._cycle.enqueue(self._newest)
                 self._arrived = False
@@ -169,7 +169,7 @@ class Fetch(Algorithm):
             if self._cycle.size is not None:
                 self.rows = self._cycle.size
             if rows_read >= self.rows:
-                self._learn("scan", rows_read, took, thought=cost.scan(rows_read, self.split.rows, h, self.costs))
+                self._learn("scan", rows_read, took, thought=cost.scan(rows_read, self.split.rows, self.costs))
                 took, rows_read = 0.0, 0
             self._admits = self._cycle.takes_segment
             yield served
@@ -184,11 +184,10 @@ class Fetch(Algorithm):
 
     def _by_scan(self, met: int = 0) -> float:
         """Seconds until the scan has served as many sales as wait now, the last of which have met so many rows."""
-        rows, h = self.rows, len(self._waiting)
         if self._draining:
-            return cost.scan(max(0, rows - met), self.split.rows, h / 2, self.costs)
+            return cost.scan(max(0, self.rows - met), self.split.rows, self.costs)
         # In the mean a sale meets its row after half a cycle, and another takes its place.
-        return cost.scan(rows, self.split.rows, h, self.costs) / 2
+        return cost.scan(self.rows, self.split.rows, self.costs) / 2
 
     def _read_pages(self, pages: npt.NDArray[np.int32]) -> Iterator[list[Served]]:
         self._admits = False  # the page of a sale that came now might have been read already
@@ -217,7 +216,7 @@ class Fetch(Algorithm):
         # The directory costs a pass over all keys: not before the look-ups have cost twice as much.
         if not self._pages.possible or self._looked_up < 2 * self.costs.borders * self.rows:
             return np.empty(0, np.int32), slots
-        a_page = cost.page(self._pages.rows, len(self._waiting), self.costs)
+        a_page = cost.page(self._pages.rows, self.costs)
         keys = self.coder.decode(self._waiting.index.codes_of(slots))
         pages, there = self._pages.of(keys, least=a_page / self.costs.overlapped.item)
         return pages, slots[~there]

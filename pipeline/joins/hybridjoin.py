@@ -11,12 +11,11 @@ import pyarrow as pa
 from pipeline.joins.algorithm import Algorithm, Positions, Served, Setting, at_least, matched_rows
 from pipeline.joins.cost import hybridjoin as cost
 from pipeline.joins.cost.question import Model
+from pipeline.joins.parts.bypage import NO_PAGE, KeysByPage
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.waiting import WaitingSales
-
-_NO_PAGE = -1
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class HybridJoin(Algorithm):
         3
         >>> [matched] = join.step()
         >>> matched.sales.tolist(), matched.rows["surrogate_key"].to_pylist(), join.pending
-        ([0, 2], [2], 1)
+        ([2, 0], [2], 1)
         >>> [absent] = join.step()
         >>> absent.sales.tolist(), absent.match.tolist()
         ([1], [-1])
@@ -75,7 +74,7 @@ class HybridJoin(Algorithm):
         self.split: cost.Split = self.model.split(self.question)
         self._waiting = WaitingSales(self.split.h_S, self.R.words)  # H and Q
         self._pages = PageDirectory(self.master, self.split.d, cost.directory_bytes(self.split.d, self.R))
-        self._page_of = np.full(self.split.h_S, _NO_PAGE, np.int32)  # of a waiting key, by its slot
+        self._keys = KeysByPage(self.split.h_S)  # that sales wait for
         self._unproved: Slots = np.empty(0, np.int32)  # waiting keys that were not found on their page
         self._buffer_bytes = 0
 
@@ -85,7 +84,7 @@ class HybridJoin(Algorithm):
         page, asked = self._next_page()
         rows = self._read(page, asked)
         served = self._probe(page, rows)
-        proved_absent = asked[self._page_of[asked] != _NO_PAGE]
+        proved_absent = asked[self._keys.page_of[asked] != NO_PAGE]
         if len(proved_absent):
             served.append(self._release_absent(proved_absent))
         if page is not None:
@@ -105,7 +104,7 @@ class HybridJoin(Algorithm):
             return None, asked
         most = min(self.question.settings.batch, cost.named(self.split.d)) - 1
         asked, self._unproved = np.append(self._unproved[:most], oldest), self._unproved[most:]
-        return int(self._page_of[oldest]), asked
+        return int(self._keys.page_of[oldest]), asked
 
     def _oldest_key(self) -> np.int32 | None:
         oldest: np.int32 = self._waiting.slot[self._waiting.oldest()][0]
@@ -138,20 +137,20 @@ class HybridJoin(Algorithm):
         rows, match = matched_rows(rows, numbers)
         self._buffer_bytes += rows.nbytes
         slots = self._waiting.slot[places]
-        self._page_of[slots] = _NO_PAGE
+        self._keys.drop(slots)
         if len(self._unproved):
-            self._unproved = self._unproved[self._page_of[self._unproved] != _NO_PAGE]
+            self._unproved = self._unproved[self._keys.page_of[self._unproved] != NO_PAGE]
         return [Served(self._waiting.release(places), rows, match)]
 
     def _release_absent(self, slots: Slots) -> Served:
         places = self._waiting.with_keys(slots)
         codes = self._waiting.codes(places)
-        self._page_of[slots] = _NO_PAGE
+        self._keys.drop(slots)
         return self.absent(self._waiting.release(places), codes)
 
     def _note_unproved(self, page: int, rows: pa.Table) -> None:
         """A key that still waits for the page that was read is not on it, or behind the rows that were read of it."""
-        left = np.flatnonzero(self._page_of == page).astype(np.int32)
+        left = self._keys.on(page)
         if not len(left):
             return
         if len(rows) < self._pages.limit:
@@ -167,14 +166,14 @@ class HybridJoin(Algorithm):
         if not len(self._waiting) and self._pages.outdated:
             self._pages.refresh()
         slots = self._waiting.admit(positions, codes)
-        new = np.unique(slots[self._page_of[slots] == _NO_PAGE])
+        new = np.unique(slots[self._keys.page_of[slots] == NO_PAGE])
         if len(new):
             self._find_pages(new)
         self.statistics.misses += len(positions)
         return len(positions)
 
     def _find_pages(self, slots: Slots) -> None:
-        self._page_of[slots] = self._pages.page_of(self.coder.decode(self._waiting.index.codes_of(slots)))
+        self._keys.put(slots, self._pages.page_of(self.coder.decode(self._waiting.index.codes_of(slots))))
 
     @property
     def room(self) -> int:
@@ -186,7 +185,7 @@ class HybridJoin(Algorithm):
 
     def memory_used(self) -> dict[str, int]:
         return {
-            "sales": self._waiting.nbytes + self._page_of.nbytes + self._unproved.nbytes + self.coder.nbytes,
+            "sales": self._waiting.nbytes + self._keys.nbytes + self._unproved.nbytes + self.coder.nbytes,
             "page": self._buffer_bytes,
             "directory": self._pages.nbytes,
         }
@@ -194,9 +193,10 @@ class HybridJoin(Algorithm):
     def check(self) -> None:
         self._waiting.check()
         self._pages.check()
+        self._keys.check()
         waiting = self._waiting.index.slots
         # Exactly the keys of waiting sales have a page.
-        assert np.array_equal(np.flatnonzero(self._page_of != _NO_PAGE), waiting)
+        assert np.array_equal(np.flatnonzero(self._keys.page_of != NO_PAGE), waiting)
         # No key is to be asked for that no sale waits for, nor twice.
         assert np.isin(self._unproved, waiting).all()
         assert len(np.unique(self._unproved)) == len(self._unproved)

@@ -45,7 +45,7 @@ class IndexNestedLoopJoin(Algorithm):
         3
         >>> matched, absent = join.step()
         >>> matched.sales.tolist(), matched.rows["surrogate_key"].take(pa.array(matched.match)).to_pylist()
-        ([0, 2], [2, 2])
+        ([2, 0], [2, 2])
         >>> absent.sales.tolist(), absent.match.tolist(), join.pending
         ([1], [-1], 0)
 

@@ -55,7 +55,7 @@ class MeshJoin(Algorithm):
         (3, [])
         >>> met, expired = join.step(drain=True)
         >>> met.sales.tolist(), met.rows["surrogate_key"].to_pylist(), met.match.tolist(), expired.sales.tolist()
-        ([0, 2], [2], [0, 0], [1])
+        ([2, 0], [2], [0, 0], [1])
 
     Reference
         Polyzotis, Skiadopoulos, Vassiliadis, Simitsis, Frantzell: Supporting Streaming Updates in an Active Data

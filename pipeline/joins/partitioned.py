@@ -45,7 +45,7 @@ class PartitionedJoin(SlotJoin):
         >>> served = join.step(drain=True)
         >>> {sale: piece.rows["key"][row].as_py() if row >= 0 else None
         ...  for piece in served for sale, row in zip(piece.sales.tolist(), piece.match.tolist())}
-        {0: b'bun', 2: b'bun', 1: None}
+        {2: b'bun', 0: b'bun', 1: None}
 
     Reference
         Chakraborty, Singh: A Partition-based Approach to Support Streaming Updates over Persistent Data in an Active

@@ -43,7 +43,7 @@ class ReducedMeshJoin(MeshJoin):
         3
         >>> met, expired = join.step()
         >>> met.sales.tolist(), met.rows["surrogate_key"].to_pylist(), met.match.tolist(), expired.sales.tolist()
-        ([0, 2], [2], [0, 0], [1])
+        ([2, 0], [2], [0, 0], [1])
 
     Reference
         Naeem, Dobbie, Weber: Comparing Global Optimization and Default Settings of Stream-based Joins, 2010.

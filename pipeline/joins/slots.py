@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pipeline.joins.algorithm import Algorithm, Positions, Served, Setting, at_least, matched_rows
 from pipeline.joins.cost import slots as cost
+from pipeline.joins.parts.bypage import NO_PAGE, KeysByPage
 from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
@@ -19,7 +20,6 @@ from pipeline.joins.parts.pagecache import PageCache
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.waiting import Places, WaitingSales
 
-_NO_PAGE = -1
 _KEYS_AT_ONCE = 1_024  # whose pages are found together: texts take several times their size on the way
 _PATIENCE = 2  # a sale waits at most so many times as many steps as R has pages
 
@@ -45,7 +45,7 @@ class SlotJoin(Algorithm):
         parts, words = self.split, self.R.words
         self._few = cost.few_keys(self.question.costs)
         self._waiting = WaitingSales(parts.h_S, words)
-        self._page = np.full(parts.h_S, _NO_PAGE, np.int32)  # of a waiting key
+        self._keys = KeysByPage(parts.h_S)  # that sales wait for
         self._since = np.zeros(parts.h_S, np.int32)  # the step in which it came
         self._directory = PageDirectory(self.master, parts.d, parts.directory)
         self._cache = PageCache(parts.cache, self.R.v_R, words, setting.max_staleness, setting.clock)
@@ -78,12 +78,12 @@ class SlotJoin(Algorithm):
         """Put sales into the slots of their pages."""
         self._number_the_pages()
         slots = self._waiting.admit(positions, codes)
-        new = np.unique(slots[self._page[slots] == _NO_PAGE])
+        new = np.unique(slots[self._keys.page_of[slots] == NO_PAGE])
         for first in range(0, len(new), _KEYS_AT_ONCE):
             some = new[first : first + _KEYS_AT_ONCE]
-            self._page[some] = self._directory.page_of(self.coder.decode(self._waiting.index.codes_of(some)))
+            self._keys.put(some, self._directory.page_of(self.coder.decode(self._waiting.index.codes_of(some))))
         self._since[new] = self._steps
-        np.add.at(self._count, self._page[slots], 1)
+        np.add.at(self._count, self._keys.page_of[slots], 1)
         self.statistics.misses += len(positions)
 
     def _number_the_pages(self) -> None:
@@ -106,13 +106,13 @@ class SlotJoin(Algorithm):
             return None
         oldest = self._waiting.slot[self._waiting.oldest()][0]
         if self._steps - self._since[oldest] > _PATIENCE * len(self._count):
-            return int(self._page[oldest])
+            return int(self._keys.page_of[oldest])
         fullest = int(np.argmax(self._count))
         return fullest if any_page or self._count[fullest] >= threshold else None
 
     def _read(self, page: int) -> list[Served]:
         """Serve the sales that wait for a page."""
-        slots = np.flatnonzero(self._page == page).astype(np.int32)
+        slots = self._keys.on(page)
         # What waits for a page that is kept was not found on it: only the key itself is left to ask for.
         if page in self._cache or not self.split.reads_pages:
             self._unproved = slots
@@ -130,7 +130,7 @@ class SlotJoin(Algorithm):
             kept = self._keep(page, rows, row_codes, asked_at)
             table, match = (rows, numbers.astype(np.int64)) if kept else matched_rows(rows, numbers)
             served.append(Served(self._release(places), table, match))
-        left = slots[self._page[slots] == page]
+        left = slots[self._keys.page_of[slots] == page]
         if also is None:
             self._unproved = left
         elif len(left):
@@ -154,8 +154,8 @@ class SlotJoin(Algorithm):
 
     def _release(self, places: Places) -> Positions:
         slots = self._waiting.slot[places]
-        np.subtract.at(self._count, self._page[slots], 1)
-        self._page[slots] = _NO_PAGE  # every sale with this key leaves
+        np.subtract.at(self._count, self._keys.page_of[slots], 1)
+        self._keys.drop(slots)  # every sale with this key leaves
         return self._waiting.release(places)
 
     @abstractmethod
@@ -193,7 +193,7 @@ class SlotJoin(Algorithm):
 
     def memory_used(self) -> dict[str, int]:
         return {
-            "sales": self._waiting.nbytes + self._page.nbytes + self._since.nbytes + self.coder.nbytes,
+            "sales": self._waiting.nbytes + self._keys.nbytes + self._since.nbytes + self.coder.nbytes,
             "directory": self._directory.nbytes + self._count.nbytes + self._worth.nbytes,
             "page": self._answer_bytes,
             "cache": self._cache.nbytes,
@@ -202,12 +202,13 @@ class SlotJoin(Algorithm):
     def check(self) -> None:
         self._waiting.check()
         self._directory.check()
+        self._keys.check()
         self._cache.check()
         # A key has a page exactly as long as a sale waits for it.
         used = self._waiting.index.slots
-        assert np.array_equal(np.flatnonzero(self._page != _NO_PAGE), used)
+        assert np.array_equal(np.flatnonzero(self._keys.page_of != NO_PAGE), used)
         # Each slot's count is that of its waiting sales.
-        of_sales = self._page[self._waiting.slot[self._waiting.slot < self._waiting.capacity]]
+        of_sales = self._keys.page_of[self._waiting.slot[self._waiting.slot < self._waiting.capacity]]
         assert np.array_equal(np.bincount(of_sales, minlength=len(self._count)), self._count)
         # Keys without proof still wait.
         assert np.isin(self._unproved, used).all()

@@ -140,7 +140,7 @@ class ExtendedHybridJoin(HybridJoin):
             self._resident.begin_anew(self._pages.pages)
         # The page is kept, and not the row: it is new, or does not exist, or sorts elsewhere. Another read of the page
         # would not tell.
-        known = slots[self._resident.holds(self._page_of[slots])]
+        known = slots[self._resident.holds(self._keys.page_of[slots])]
         if len(known):
             self._unproved = np.union1d(self._unproved, known)
 
@@ -149,7 +149,7 @@ class ExtendedHybridJoin(HybridJoin):
     #         join attribute value as an index.
     def _read(self, page: int | None, asked: Slots) -> pa.Table:
         self._read_at = self.setting.clock()
-        self._asked, self._pages_asked = asked, self._page_of[asked]
+        self._asked, self._pages_asked = asked, self._keys.page_of[asked]
         return super()._read(page, asked)
 
     #   17    for each tuple r in p_i do
@@ -168,7 +168,7 @@ class ExtendedHybridJoin(HybridJoin):
 
     def _observe(self, page: int | None, rows: pa.Table, sales: int) -> None:
         """What a page has served says whether it is worth keeping."""
-        found = self._page_of[self._asked] != self._pages_asked
+        found = self._keys.page_of[self._asked] != self._pages_asked
         if found.any():
             self._resident.distrust(self._pages_asked[found])
         if page is not None:

@@ -54,7 +54,7 @@ def test_wanted_keys_that_lie_together_are_read_by_pages_and_the_others_by_name(
     crowded = np.concatenate([np.arange(0, 8_000, 2), [20_000, 60_001, 79_998]])
     keys = pa.array(np.random.default_rng(0).permutation(crowded))
     costs = UnitCosts(
-        lookup=Line(0, 1e-5), overlapped=Line(0, 1e-5), page=Line(0, 1e-7), scan=DEAR, borders=1e-12, loop=0, c_W=0
+        lookup=Line(0, 1e-5), overlapped=Line(0, 1e-5), page=Line(0, 1e-7), scan=DEAR, borders=1e-12, loop=0
     )
     join = make("fetch", master, 1 << 23, Options(costs=costs))
     for _ in range(3):
@@ -84,7 +84,7 @@ def test_one_cycle_of_the_scan_serves_nearly_twice_the_sales_that_wait():
 def test_who_came_late_is_looked_up_before_the_scan_comes_round_to_him():
     keys, master = thousands(rows=20_000, sales=3_000, skew=0.0, absent=0.2)
     by_name = Line(0.0, 1e-3)
-    costs = UnitCosts(lookup=by_name, overlapped=by_name, scan=Line(0.0, 5e-5), page=DEAR, loop=0.0, c_H=0.0, c_W=0.0)
+    costs = UnitCosts(lookup=by_name, overlapped=by_name, scan=Line(0.0, 5e-5), page=DEAR, loop=0.0, c_H=0.0)
     join = make("fetch", master, 4 << 20, Options(costs=costs))
     served = []
     assert join.offer(np.arange(2_950), keys[:2_950]) == 2_950

@@ -23,6 +23,11 @@ def test_without_a_file_the_built_in_costs_count(tmp_path):
     assert costs.load("") == {}
 
 
+def test_a_file_of_an_older_version_still_counts(tmp_path):
+    (tmp_path / "costs.toml").write_text("[product]\nc_H = 0.5\nc_W = 3.0e-9\n")
+    assert costs.load(str(tmp_path / "costs.toml")) == {"product": UnitCosts(c_H=0.5)}
+
+
 @pytest.mark.parametrize(
     "text", ["[product", "[product]\nc_X = 1.0", "[product]\nscan = [1.0]", "[product]\nscan = 'x'"]
 )

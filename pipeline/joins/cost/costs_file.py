@@ -55,10 +55,12 @@ def _text(value: Any) -> str:
 
 def _costs(section: dict[str, Any]) -> UnitCosts:
     known = {field.name for field in fields(UnitCosts)}
-    if unknown := set(section) - known:
+    if unknown := set(section) - known - _NO_LONGER:
         raise KeyError(f"unknown cost {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
     values: dict[str, Any] = {}
     for name, value in section.items():
+        if name in _NO_LONGER:
+            continue
         if name == "loops":
             values[name] = tuple((join, float(seconds)) for join, seconds in value.items())
         elif isinstance(getattr(_BUILT_IN, name), Line):
@@ -70,3 +72,4 @@ def _costs(section: dict[str, Any]) -> UnitCosts:
 
 
 _BUILT_IN = UnitCosts()
+_NO_LONGER = {"c_W"}  # measured by an older version

@@ -85,15 +85,15 @@ def look_ups(keys: float, b: int, lanes: int, costs: UnitCosts) -> float:
     return number * (costs.lookup.request + costs.loop) + (costs.lookup.item + costs.c_K) * keys
 
 
-def scan(rows: float, chunk: int, waiting: float, costs: UnitCosts) -> float:
+def scan(rows: float, chunk: int, costs: UnitCosts) -> float:
     """Seconds to read so many rows of R in one pass and to probe the waiting sales with them."""
     reads = max(1, -(-int(rows) // max(1, chunk)))
-    return reads * (costs.scan.request + costs.loop + waiting * costs.c_W) + rows * (costs.scan.item + costs.c_H)
+    return reads * (costs.scan.request + costs.loop) + rows * (costs.scan.item + costs.c_H)
 
 
-def page(rows: float, sales: float, costs: UnitCosts) -> float:
+def page(rows: float, costs: UnitCosts) -> float:
     """Seconds to read one page of so many rows."""
-    return costs.page(rows) + costs.loop + sales * costs.c_W + rows * costs.c_H
+    return costs.page(rows) + costs.loop + rows * costs.c_H
 
 
 def outcome(parts: Split, question: Question[object]) -> Prediction:
@@ -106,7 +106,7 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
     rows = keys * (1 - stream.absent)
     asked: float = queries(keys, parts.b, parts.lanes)
     if by_scan < by_name:
-        rows = R.R_t * by_scan / scan(R.R_t, parts.rows, h, costs)
+        rows = R.R_t * by_scan / scan(R.R_t, parts.rows, costs)
         asked = rows / parts.rows
     return Prediction(
         split={"sales": WaitingSales.bytes_for(parts.h_S, R.words), "answers": parts.answers},
@@ -129,4 +129,4 @@ def _cycles(parts: Split, question: Question[object]) -> float:
     stream, R = question.stream, question.R
     h = min(parts.h_S, stream.batch)
     stay = (1 + stream.absent) / 2
-    return scan(R.R_t, parts.rows, h, question.costs) * (stay + (1 - stay) * h / stream.batch)
+    return scan(R.R_t, parts.rows, question.costs) * (stay + (1 - stay) * h / stream.batch)

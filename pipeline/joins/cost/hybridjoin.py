@@ -16,7 +16,7 @@ from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.resident import ResidentPages
 from pipeline.joins.parts.waiting import WaitingSales
 
-SALE_BYTES = 4 + 4  # beside a waiting sale: its page, and its place among those to be asked for by name
+SALE_BYTES = 12 + 4  # beside a waiting sale: where its key lies, and its place among those to be asked for by name
 _NAMED_SHARE = 8  # one key is asked for by name, besides the oldest, for so many rows of a page
 
 
@@ -50,6 +50,11 @@ def page_bytes(d: int, R: Relation) -> float:
 
 def directory_bytes(d: int, R: Relation) -> float:
     return PageDirectory.bytes_for(pages(d, R), R.words)
+
+
+def page_heads_bytes(d: int, R: Relation) -> int:
+    """A chain of waiting keys for each page; half as many pages again may come by splitting."""
+    return 6 * pages(d, R)
 
 
 def resident_rows(d: int, l: int) -> int:  # noqa: E741
@@ -129,11 +134,11 @@ def outcome(parts: Split, question: Question[object], with_resident_part: bool =
 def _rate(parts: Split, window: Load, costs: UnitCosts) -> float:
     """mu = w / c_loop, with
 
-    c_loop = c_IO(v_P) + h_S c_W + d c_H + w (c_O + c_E + c_S + c_A)
+    c_loop = c_IO(v_P) + d c_H + w (c_O + c_E + c_S + c_A)
 
     The resident part is probed with the sales that come in, not the other way round: w c_F instead of d_N c_H.
     """
-    c_loop = costs.page(parts.d) + costs.lookup.item + costs.loop + window.waiting * costs.c_W + parts.d * costs.c_H
+    c_loop = costs.page(parts.d) + costs.lookup.item + costs.loop + parts.d * costs.c_H
     waited = window.sales - window.hits
     seconds = window.reads * c_loop + window.sales * (costs.c_S + costs.c_O) + waited * (costs.c_A + costs.c_E)
     seconds += window.sales * costs.c_F * bool(parts.l)
@@ -153,7 +158,7 @@ def sales_in(memory: float, words: int) -> int:
 
 def fixed_bytes(d: int, R: Relation) -> float:
     """What pages of d rows take before any sale has come."""
-    return page_bytes(d, R) + directory_bytes(d, R)
+    return page_bytes(d, R) + directory_bytes(d, R) + page_heads_bytes(d, R)
 
 
 def page_sizes(question: Question[Paged]) -> list[int]:

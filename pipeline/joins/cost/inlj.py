@@ -51,8 +51,7 @@ def predict(question: Question[Batched]) -> Prediction:
     else:
         keys = stream.keys(h, R)
         queries = max(1.0, keys / parts.b)
-    passing = queries * h / 2 * costs.c_W
-    c_loop = queries * (costs.lookup.request + costs.loop) + keys * (costs.lookup.item + costs.c_K) + passing
+    c_loop = queries * (costs.lookup.request + costs.loop) + keys * (costs.lookup.item + costs.c_K)
     c_loop += h * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
     return Prediction(
         split={"sales": WaitingSales.bytes_for(parts.h_S, R.words), "answer": int(parts.b * R.row_bytes)},

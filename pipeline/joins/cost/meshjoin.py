@@ -95,11 +95,10 @@ def windows(parts: Split, w: float, admitting: float, question: Question[object]
     """`w` sales an iteration while there are more; `admitting` iterations that admit some."""
     R, stream = question.R, question.stream
     k = _reads(parts, R)
-    b, waiting = R.R_t / k, float(parts.h_S)
+    b = R.R_t / k
     if math.isfinite(stream.batch):
         w = stream.batch / (admitting + k - 1)
-        waiting = min(waiting, w * k)
-    seconds = c_loop(b, w, waiting, question.costs)
+    seconds = c_loop(b, w, question.costs)
     return Prediction(
         split=parts.bytes,
         parameters={"w": parts.w, "b": parts.b, "k": k, "h_S": parts.h_S},
@@ -115,8 +114,8 @@ def stay(R: Relation, stream: Stream) -> float:
     return (1 + stream.absent) / 2 if R.unique else 1.0
 
 
-def c_loop(b: float, w: float, waiting: float, costs: UnitCosts) -> float:
-    """Equation 2, with a term for passing over the waiting sales when a match is made.
+def c_loop(b: float, w: float, costs: UnitCosts) -> float:
+    """Equation 2, with a term for what an iteration takes whatever it does.
 
     Every sale is put out once: sigma * b, the results of one iteration, is w.
     """
@@ -125,7 +124,6 @@ def c_loop(b: float, w: float, waiting: float, costs: UnitCosts) -> float:
         + costs.loop
         + w * (costs.c_E + costs.c_S + costs.c_A + costs.c_O)
         + b * costs.c_H
-        + waiting * costs.c_W
     )
 
 
@@ -133,7 +131,7 @@ def service_rate(parts: Split, R: Relation, costs: UnitCosts) -> float:
     """mu = w / c_loop (equation 3) in the steady state, when H is full."""
     k = _reads(parts, R)
     w = parts.slots * parts.w / k
-    return w / c_loop(R.R_t / k, w, parts.h_S, costs)
+    return w / c_loop(R.R_t / k, w, costs)
 
 
 def reads_a_cycle(rows: int, b: int) -> int:

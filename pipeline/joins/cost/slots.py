@@ -23,11 +23,10 @@ from pipeline.joins.parts.pagecache import PageCache
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.waiting import WaitingSales
 
-PAGE_BYTES = 4 + 8  # of each page: its waiting sales, its worth
-KEY_BYTES = 4 + 4  # of each waiting key: its page, the step it came in
+PAGE_BYTES = 4 + 8 + 4  # of each page: its waiting sales, its worth, the chain of their keys
+KEY_BYTES = 12 + 4  # of each waiting key: where it lies, the step it came in
 PENDING_SHARE = 8  # ssij: one sale of so many may be in the pending phase
 _MOST_KEPT = 256  # pages: a step looks at those that serve, one after the other
-_COUNTED = 1e-9  # seconds for each waiting sale, to find the fullest slot and those that wait in it
 _REREAD = 10  # windows in which a page that is kept is read once
 _BY_NAME = "asks by name: the directory of pages short enough to be read does not fit"
 _CACHE_SHARES = (0, 1 / 8, 1 / 4, 1 / 2)
@@ -138,7 +137,7 @@ def _seconds_a_sale(parts: Split, question: Question[object], zipf: Zipf) -> flo
     h = min(float(parts.h_S), misses)
     # At the end of a window every slot in use is read; before, the fullest ones, each of about 2 h / k.
     reads = parts.k * -np.expm1(-h / parts.k) + (misses - h) / max(1.0, 2 * h / parts.k) + kept / _REREAD
-    return float(reads * (costs.loop + costs.page(parts.d) + parts.d * costs.c_H + h * costs.c_W)) / stream.batch
+    return float(reads * (costs.loop + costs.page(parts.d) + parts.d * costs.c_H)) / stream.batch
 
 
 def outcome(parts: Split, question: Question[object], pending: bool) -> Prediction:
@@ -154,8 +153,7 @@ def outcome(parts: Split, question: Question[object], pending: bool) -> Predicti
     page_reads = played.reads + parts.pages_kept * window / stream.life  # of those kept, too, when they grew too old
     keys = misses * (min(1.0, zipf.distinct(h) / h) * (1 - stream.absent) + stream.absent)
     queries, rows, seconds = _asking(parts, page_reads, keys, stream.absent, costs)
-    passing = queries * played.waiting * (costs.c_W + _COUNTED)
-    seconds += queries * costs.loop + passing
+    seconds += queries * costs.loop
     if pending:  # the pending phase is filled by offers of its own
         seconds += misses / pending_sales(parts.h_S) * costs.c_P
     seconds += window * (costs.c_S + costs.c_F + costs.c_O) + misses * (costs.c_A + costs.c_E)

@@ -41,7 +41,6 @@ class UnitCosts:
     c_A: float = 2.0e-7  # adding a sale to H and Q
     c_E: float = 1.0e-7  # removing a sale from H and Q
     c_H: float = 1.0e-7  # probing H with a row, the row's code included
-    c_W: float = 3.0e-9  # passing over one waiting sale when a match is made
     c_O: float = 1.0e-7  # a result
     loops: tuple[tuple[str, float], ...] = ()  # `loop` of single joins, where it was measured
 

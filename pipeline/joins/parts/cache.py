@@ -19,6 +19,7 @@ _RECORDER_BYTES = 4 + 4  # a slot's frequency and the moment it expires
 _ROW_NUMBER_BYTES = 4
 _TICK = 0.1  # seconds; moments are counted in ticks since the cache was made
 _GONE = np.int32(0)
+_ONE = np.float32(1)  # as it is, or numpy converts it for each use
 
 YOUNG = 8  # one part of so many of the cached rows may wait to come in
 COPIED = 3  # the widest column is taken to be at most one part of so many of a row: it is copied while rows change
@@ -104,7 +105,7 @@ class RowCache(KeptRows):
 
     def use(self, slots: Slots) -> npt.NDArray[np.int64]:
         """Note that these were wanted, once each time they are named; the number of their row, or NO_ROW."""
-        self._frequency += np.bincount(slots, minlength=self.capacity).astype(np.float32)
+        np.add.at(self._frequency, slots, _ONE)
         return self._row[slots].astype(np.int64)
 
     def age(self, factor: float) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.joins.parts import kernels
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
@@ -15,22 +15,21 @@ from pipeline.joins.parts.keyindex import KeyIndex, Slots
 Positions = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]  # of sales among those waiting; good until the next call that admits
 
-_PLACE_BYTES = 8 + 4 + 1 + 4 + 1  # position, slot, mark; what a match makes on the way
-_SALE_BYTES = 8 + 4 + 4 + 4  # position, slot of the key; a key's sales, the row it met: as if all keys differed
-_ONE = np.int32(1)  # numpy adds it at many places thirty times faster than a plain 1
+_PLACE_BYTES = 8 + 4 + 4  # position, slot, the place before with the same key
+_KEY_BYTES = 4 + 4 + 4  # newest place, sales, the row it met: as if all keys differed
 _SPARE_PLACES = 4  # one part of so many more than sales, so that the queue need not be closed up at each call
-_WORK_BYTES = 4 + 1 + 2 * 8  # what a match makes on the way: rows met, their mask, places and rows of the matches
+_WORK_BYTES = 8 + 4 + 8  # what a match makes on the way: places and rows of the matches, positions
 
 
 class WaitingSales:
     """
     Idea
         Sales lie in arrays in the order of their arrival; one that leaves marks its place as gone, and the arrays are
-        closed up when there is no place left at the end. Each sale knows its key's slot, so a page of rows finds its
-        sales with one pass over the waiting sales' slots: a nanosecond or two each, whatever the skew.
+        closed up when there is no place left at the end. The places of one key are a chain, so that a row finds its
+        sales, and no others: a probe costs the rows and their matches, however many sales wait.
 
     Memory
-        h * (20 + 21) bytes, a quarter of h places more of 18, and those of a KeyIndex of h keys.
+        h * (12 + 20) bytes, those of five quarters of h places of 16, and those of a KeyIndex of h keys.
 
     Example
         >>> waiting = WaitingSales(4, words=1)
@@ -39,26 +38,28 @@ class WaitingSales:
         [0, 1, 0]
         >>> places, rows = waiting.match(np.array([[8], [7]], np.uint64))
         >>> waiting.release(places).tolist(), rows.tolist(), len(waiting), waiting.room
-        ([10, 12], [1, 1], 1, 3)
+        ([12, 10], [1, 1], 1, 3)
     """
 
     def __init__(self, capacity: int, words: int, marks: bool = False) -> None:
         """`marks`: for joins where a sale stays after it has met a row; a byte a sale more."""
         self.capacity = capacity
         self.index = KeyIndex(capacity, words)
-        places = capacity + capacity // _SPARE_PLACES
+        places = _places(capacity)
         self.positions: Positions = np.zeros(places, np.int64)
         self.slot = np.full(places, capacity, np.int32)  # `capacity`, which is no slot: the sale has gone
-        self._uses = np.zeros(capacity, np.int32)  # of a slot: its waiting sales
-        self._row_of = np.full(capacity + 1, -1, np.int32)  # of a slot, while a match is made
+        self._earlier = np.zeros(places, np.int32)  # place of the sale before with the same key
         self.met = np.zeros(places if marks else 0, np.bool_)  # of a place: its sale has met a row, and stays
+        self._newest = np.full(capacity, -1, np.int32)  # of a slot: the place of its last sale
+        self._uses = np.zeros(capacity, np.int32)  # of a slot: its waiting sales
+        self._row_of = np.full(capacity + 1, -1, np.int32)  # of a slot, while rows are looked up
         self._first = self._end = 0  # places in use
         self._waiting = 0
 
     @staticmethod
     def bytes_for(capacity: int, words: int, beside: int = 0) -> int:
-        """`beside`: bytes that are kept beside each sale, a mark or what its join adds."""
-        own = capacity * (_SALE_BYTES + _WORK_BYTES + beside) + capacity // _SPARE_PLACES * _PLACE_BYTES
+        """`beside`: bytes that are kept beside each place, a mark or what its join adds."""
+        own = capacity * (_KEY_BYTES + _WORK_BYTES) + _places(capacity) * (_PLACE_BYTES + beside)
         return own + KeyIndex.bytes_for(capacity, words) + 8
 
     @classmethod
@@ -67,7 +68,7 @@ class WaitingSales:
         return most_that_fit(
             memory,
             lambda number: cls.bytes_for(number, words, beside),
-            max(1, int(memory) // (_SALE_BYTES + _WORK_BYTES)),
+            max(1, int(memory) // (_KEY_BYTES + _WORK_BYTES)),
         )
 
     def __len__(self) -> int:
@@ -80,8 +81,8 @@ class WaitingSales:
 
     @property
     def nbytes(self) -> int:
-        own = self.positions.nbytes + self.slot.nbytes + self._uses.nbytes + self._row_of.nbytes
-        return own + self.met.nbytes + self.index.nbytes
+        of_places = self.positions.nbytes + self.slot.nbytes + self._earlier.nbytes + self.met.nbytes
+        return of_places + self._newest.nbytes + self._uses.nbytes + self._row_of.nbytes + self.index.nbytes
 
     def admit(self, positions: Positions, codes: Codes) -> Slots:
         """Add sales at the end of the queue; there must be room. The slots of their keys."""
@@ -90,21 +91,17 @@ class WaitingSales:
         end = self._end + len(positions)
         slots = self.index.add(codes)
         self.positions[self._end : end] = positions
-        self.slot[self._end : end] = slots
-        np.add.at(self._uses, slots, _ONE)
+        kernels.enqueue(slots, self._end, self.slot, self._earlier, self._newest, self._uses)
         self._end = end
         self._waiting += len(positions)
         return slots
 
     def oldest(self, count: int = 1) -> Places:
         """The places of the `count` sales that wait longest."""
-        while self._first < self._end and self.slot[self._first] == self.capacity:
-            ahead = self.slot[self._first : self._first + 4_096]
-            there = np.flatnonzero(ahead[: self._end - self._first] != self.capacity)
-            self._first += int(there[0]) if len(there) else min(len(ahead), self._end - self._first)
-        if count == 1:
-            return np.arange(self._first, min(self._first + 1, self._end))
-        places: Places = self._first + np.flatnonzero(self.slot[self._first : self._end] != self.capacity)[:count]
+        places: Places = np.empty(min(count, self._waiting), np.int64)
+        kernels.oldest(self._first, self._end, self.capacity, self.slot, places)
+        if len(places):
+            self._first = int(places[0])
         return places
 
     def up_to(self, position: int) -> Places:
@@ -138,19 +135,10 @@ class WaitingSales:
 
     def pairs(self, slots: Slots, rows: npt.NDArray[np.int32]) -> tuple[Places, npt.NDArray[np.int32]]:
         """Every pair of a waiting sale and one of these rows, whose keys have these slots."""
-        rounds = []
-        while len(rows):
-            self._row_of[slots] = rows
-            # Of rows with the same key the last one written is served now, the others in the next round.
-            later = self._row_of[slots] != rows
-            rounds.append(self._sales_of_marked())
-            self._row_of[slots] = -1
-            slots, rows = slots[later], rows[later]
-        if len(rounds) == 1:
-            return rounds[0]
-        nothing: tuple[Any, Any] = (np.empty(0, np.int64), np.empty(0, np.int32))
-        places, numbers = zip(nothing, *rounds, strict=True)
-        return np.concatenate(places), np.concatenate(numbers)
+        many = int(self._uses[slots].sum(dtype=np.int64))
+        places, numbers = np.empty(many, np.int64), np.empty(many, np.int32)
+        kernels.pairs(slots, rows, self.slot, self._earlier, self._newest, places, numbers)
+        return places, numbers
 
     def _wanted(self, codes: Codes) -> tuple[Slots, npt.NDArray[np.int32]]:
         """The rows with a key that a sale waits for, and its slot."""
@@ -159,11 +147,8 @@ class WaitingSales:
         return slots[rows], rows
 
     def with_keys(self, slots: Slots) -> Places:
-        """The places of all waiting sales with these keys."""
-        self._row_of[slots] = 0
-        places, _ = self._sales_of_marked()
-        self._row_of[slots] = -1
-        return places
+        """The places of all waiting sales with these (distinct) keys."""
+        return self.pairs(slots, slots)[0]
 
     def rows_of(self, places: Places, codes: Codes) -> Positions:
         """For each of these sales the row with its key, or -1; the rows' keys are distinct."""
@@ -176,14 +161,11 @@ class WaitingSales:
 
     def release(self, places: Places) -> Positions:
         """Let these (distinct) sales go; their positions."""
-        slots = self.slot[places]
-        self.slot[places] = self.capacity
+        last = np.empty(len(places), np.int32)
+        gone = kernels.leave(places, self.capacity, self.slot, self._newest, self._uses, last)
         if len(self.met):
             self.met[places] = False
-        np.subtract.at(self._uses, slots, _ONE)
-        gone = slots[self._uses[slots] == 0]
-        if len(gone):
-            self.index.remove(self._distinct(gone))
+        self.index.remove(last[:gone])
         self._waiting -= len(places)
         if not self._waiting:
             self._first = self._end = 0
@@ -199,27 +181,20 @@ class WaitingSales:
         # The table holds exactly the keys of waiting sales.
         assert np.array_equal(np.unique(waiting), self.index.slots)
         assert np.array_equal(np.bincount(waiting, minlength=self.capacity), self._uses)
-        # No mark is left behind by a match.
+        # A key's chain has all its sales, the newest first.
+        for slot in self.index.slots.tolist():
+            chain = kernels.chain(self._newest[slot], self._earlier)
+            here = chain[self.slot[chain] == slot]
+            assert np.array_equal(np.sort(here), np.flatnonzero(self.slot[: self._end] == slot))
+            assert (np.diff(here) < 0).all()
+        # No mark is left behind by a look-up of rows.
         assert (self._row_of == -1).all()
 
-    def _sales_of_marked(self) -> tuple[Places, npt.NDArray[np.int32]]:
-        row = self._row_of[self.slot[self._first : self._end]]
-        places = np.flatnonzero(row >= 0)
-        return places + self._first, row[places]
-
     def _close_up(self) -> None:
-        there = self._first + np.flatnonzero(self.slot[self._first : self._end] != self.capacity)
-        self.positions[: len(there)] = self.positions[there]
-        self.slot[: len(there)] = self.slot[there]
-        self.slot[len(there) : self._end] = self.capacity
-        if len(self.met):
-            self.met[: len(there)] = self.met[there]
-            self.met[len(there) : self._end] = False
-        self._first, self._end = 0, len(there)
+        queue = self.positions, self.slot, self._earlier, self._newest, self.met
+        self._end = kernels.close_up(self._first, self._end, self.capacity, *queue)
+        self._first = 0
 
-    def _distinct(self, slots: Slots) -> Slots:
-        numbers = np.arange(len(slots), dtype=np.int32)
-        self._row_of[slots] = numbers
-        once: Slots = slots[self._row_of[slots] == numbers]
-        self._row_of[once] = -1
-        return once
+
+def _places(capacity: int) -> int:
+    return capacity + capacity // _SPARE_PLACES
