@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from pipeline.advise.demand import Demand
 from pipeline.advise.forecast import Forecast, Table, beside, chosen_rates
-from pipeline.config.loader import Seconds
+from pipeline.config.measures import Seconds, rounded
 from pipeline.driver.preflight import check_dimension, check_topics
 from pipeline.errors import MasterReadFailed, MillraceError
 from pipeline.joins import recipe
@@ -138,9 +138,9 @@ def _row(line: Forecast, plan: Plan, dimension: str, demand: Demand) -> Iterator
         columns = ", ".join(key.column for key in plan.dimensions[dimension].natural_key)
         yield f"{start}  not on this table: it has no unique index on ({columns}); meshjoin and r-meshjoin need none"
         return
-    enough = _short(line.enough) if line.enough else "never"
+    enough = rounded(line.enough) if line.enough else "never"
     if line.prediction is None:
-        yield f"{start}  needs at least {_short(line.least)} of memory; for the rate {enough}"
+        yield f"{start}  needs at least {rounded(line.least)} of memory; for the rate {enough}"
         return
     p = line.prediction
     wait = demand.queue_wait(line.seconds)
@@ -148,10 +148,10 @@ def _row(line: Forecast, plan: Plan, dimension: str, demand: Demand) -> Iterator
     values = (
         _round(p.mu), _round(demand.capacity(line.seconds)), "grows" if wait is None else f"{wait:.2f} s",
         f"{p.processing_time * 1e3:,.0f} ms", _round(p.queries * asked), _round(p.rows * asked),
-        _short(line.least), enough,
+        rounded(line.least), enough,
     )  # fmt: skip
     yield start + "".join(value.rjust(width) for value, (_, width) in zip(values, _HEADS, strict=True))
-    parts = ", ".join(f"{part} {_short(amount)}" for part, amount in p.split.items())
+    parts = ", ".join(f"{part} {rounded(amount)}" for part, amount in p.split.items())
     yield f"      memory: {parts}"
     words = _WORDS | _OWN_WORDS.get(recipe(line.name).main.name, {})
     split = ", ".join(f"{words[name]} ({name}) {_number(value)}" for name, value in p.parameters.items())
@@ -205,11 +205,3 @@ def _number(value: float) -> str:
     ('141,012', '0.82', '2.5')
     """
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
-
-
-def _short(amount: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if amount < 1_024:
-            return f"{amount:.3g} {unit}"
-        amount /= 1_024
-    return f"{amount:.3g} GiB"

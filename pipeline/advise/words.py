@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline import columns
-from pipeline.config.loader import Bytes
+from pipeline.config.measures import Bytes
 from pipeline.plan import Plan
 
 

@@ -10,7 +10,7 @@ from pipeline.commands.options import Config, Set, chosen
 from pipeline.errors import BadSetting
 
 if TYPE_CHECKING:
-    from pipeline.config.loader import Bytes
+    from pipeline.config.measures import Bytes
 
 _SAFE_HOURS = 168  # pipeline.warehouse.maintain's own default, which is too slow to import for a line of help
 
@@ -48,7 +48,7 @@ def command(
 
 
 def _size(text: str) -> Bytes:
-    from pipeline.config.loader import Bytes
+    from pipeline.config.measures import Bytes
 
     try:
         return Bytes.parse(text)

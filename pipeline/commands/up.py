@@ -10,8 +10,9 @@ def command(folder: Folder = FOLDER, config: Config = None, set_: Set = None) ->
 
     The job's account may read the master tables that the settings name, also those that are made later.
     """
+    from pipeline.config import toml
     from pipeline.config.contracts import Contracts
-    from pipeline.laptop.stack.stack import Stack, lines_for_settings
+    from pipeline.laptop.stack.stack import Stack, settings_of
 
     stack = Stack(folder)
     info = stack.up()
@@ -29,4 +30,4 @@ def command(folder: Folder = FOLDER, config: Config = None, set_: Set = None) ->
     tables = [contracts.dimension(name, d.contract).table for name, d in settings.dimensions.items()]
     stack.database.allow_reading(tables, settings.master.database)
     print(f"reader    {info.reader.user}, the job's account, may read {', '.join(tables)}")
-    print(f"\nA settings file of your own needs these lines:\n\n{lines_for_settings(info)}", end="")
+    print(f"\nA settings file of your own needs these lines:\n\n{toml.written(settings_of(info))}", end="")

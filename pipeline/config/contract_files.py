@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.config.toml import loads
 from pipeline.errors import BadContract
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def texts(document: dict[str, Any], path: Path, key: str) -> tuple[str, ...]:
@@ -29,7 +24,7 @@ def refuse_twice(names: Sequence[str], path: Path) -> None:
 
 def toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return loads(path.read_text("utf-8"))
     except ValueError as error:
         raise BadContract(f"{path}: not TOML ({error}).") from error
 

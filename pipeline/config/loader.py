@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import os
-import re
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.config import sources as settings_sources
+from pipeline.config.measures import Place
 from pipeline.config.sources import Given, Sources
+from pipeline.config.values import converted, string_table
 from pipeline.errors import BadSetting
 
 T = TypeVar("T")
@@ -21,73 +20,6 @@ T = TypeVar("T")
 
 class OtherTables(dict[str, dict[str, Given]]):
     """The tables beside a section's own settings, as they were given: whoever knows their names reads them."""
-
-
-class Bytes(int):
-    """A size: a number of bytes, or text such as `64 MiB`.
-
-    >>> int(Bytes.parse("1.5 KiB")), str(Bytes(64 << 20))
-    (1536, '64 MiB')
-    """
-
-    @classmethod
-    def parse(cls, text: str) -> Bytes:
-        return cls(_measure(text, _SIZES))
-
-    def __str__(self) -> str:
-        for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-            if self and self % size == 0:
-                return f"{self // size} {unit}"
-        return f"{int(self)} B"
-
-
-class Seconds(float):
-    """A duration: a number of seconds, or text such as `500 ms`, `2 s`, `5 min`.
-
-    >>> float(Seconds.parse("5 min"))
-    300.0
-    """
-
-    @classmethod
-    def parse(cls, text: str) -> Seconds:
-        return cls(_measure(text, _DURATIONS))
-
-    def __str__(self) -> str:
-        return f"{self:g} s"
-
-
-class Secret(str):
-    """A text that is never printed."""
-
-    def __repr__(self) -> str:
-        return "'***'" if self else "''"
-
-
-class Place(str):
-    """A path or a URI. A relative path lies below the folder of the file that names it.
-
-    >>> Place("lake").below(Path("/etc/millrace")), Place("s3a://lake/shop").below(Path("/etc/millrace"))
-    ('/etc/millrace/lake', 's3a://lake/shop')
-    """
-
-    def below(self, folder: Path) -> Place:
-        if not self or _SCHEME.match(self):
-            return self
-        mine = self == "~" or self.startswith("~/")
-        # normpath and not resolve: a folder that is a link, as Kubernetes mounts settings, keeps its name.
-        return Place(os.path.normpath(folder / (Path(self).expanduser() if mine else self)))
-
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-_DURATIONS = {"": 1.0, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-
-
-def _measure(text: str, units: Mapping[str, float]) -> float:
-    number = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text.strip())
-    if not number or number[2].lower() not in units:
-        raise ValueError(text)
-    return float(number[1]) * units[number[2].lower()]
 
 
 def load_tree(tree: type[T], file: Path | None, environment: Mapping[str, str], assignments: Sequence[str]) -> T:
@@ -148,9 +80,9 @@ def _build(tree: Any, path: str, sources: Sources) -> tuple[Any, set[str]]:
             below = {p: g for p, g in given.items() if p == here or p.startswith(f"{here}.")}
             used |= below.keys()
             if below:
-                values[field.name] = _string_table(here, below)
+                values[field.name] = string_table(here, below)
         elif here in given:
-            values[field.name] = _convert(here, given[here], kind)
+            values[field.name] = converted(here, given[here], kind)
             used.add(here)
         elif kind is Place:
             values[field.name] = Place(field.default).below(sources.folder)
@@ -220,68 +152,6 @@ def _names(field: dataclasses.Field[Any], here: str, sources: Sources) -> list[s
     assert callable(field.default_factory)
     defaults = list(field.default_factory())
     return defaults if set(beside) <= set(defaults) else list(beside)
-
-
-def _string_table(path: str, below: Mapping[str, Given]) -> dict[str, str]:
-    table: dict[str, str] = {}
-    for p, given in below.items():
-        if p != path:
-            table[p[len(path) + 1 :]] = str(given.value)
-        elif isinstance(given.value, dict):
-            table |= {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in _dotted(given.value).items()}
-        else:
-            raise BadSetting(f"{given.origin}: {path} = {given.value!r} must be a table of texts.")
-    return table
-
-
-def _dotted(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`security.protocol = "SSL"` in TOML is a nested table; these keys are flat names with dots."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
-
-
-def _convert(path: str, given: Given, kind: Any) -> Any:
-    value, text = given.value, str(given.value).strip()
-    wrong = f"{given.origin}: {path} = {given.value!r}"
-    if kind is bool:
-        if isinstance(value, bool) or text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        raise BadSetting(f"{wrong} must be true or false.")
-    if isinstance(value, (bool, dict)):
-        raise BadSetting(f"{wrong} must be {_described(kind)}.")
-    if kind in (Bytes, Seconds):
-        try:
-            return kind.parse(text)
-        except ValueError as error:
-            raise BadSetting(f"{wrong} must be {_described(kind)}.") from error
-    if kind is int or kind is float:
-        try:
-            return kind(text)
-        except ValueError as error:
-            raise BadSetting(f"{wrong} must be {_described(kind)}.") from error
-    if typing.get_origin(kind) is tuple:
-        parts = value if isinstance(value, list) else [part.strip() for part in text.split(",") if part.strip()]
-        if not all(isinstance(part, str) for part in parts):
-            raise BadSetting(f"{wrong} must be {_described(kind)}.")
-        return tuple(parts)
-    if isinstance(value, list):
-        raise BadSetting(f"{wrong} must be {_described(kind)}.")
-    if kind is Place:
-        return Place(value).below(given.folder)
-    return kind(value) if kind is Secret else str(value)
-
-
-def _described(kind: Any) -> str:
-    if isinstance(kind, types.GenericAlias):
-        return "a list of texts"
-    return {
-        Bytes: "a size such as 64 MiB",
-        Seconds: "a duration such as 500 ms, 2 s or 5 min",
-        int: "a whole number",
-        float: "a number",
-    }.get(kind, "a text")
 
 
 def known_paths(tree: Any, prefix: str = "") -> typing.Iterator[str]:

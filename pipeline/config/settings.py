@@ -18,14 +18,15 @@ those, and all three are there. What changes a dimension never adds one.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.config.loader import Bytes, OtherTables, Place, Seconds, Secret, load_tree
+from pipeline.config.checks import are_offsets, is_period, need
+from pipeline.config.loader import OtherTables, load_tree
+from pipeline.config.measures import Bytes, Place, Seconds, Secret
 from pipeline.errors import BadSetting
 
 WORKER_BASE = 256 << 20  # an idle worker with its libraries loaded, measured at 185 MiB
@@ -41,13 +42,11 @@ class JobSettings:
     checkpoint: Place = Place(".millrace/checkpoint")
 
     def __post_init__(self) -> None:
-        _need(bool(self.checkpoint), "job.checkpoint", self.checkpoint, "a folder or a URI")
-        _need(bool(self.name.strip()), "job.name", self.name, "a non-empty text: it identifies this job's commits")
-        _need(
-            self.max_offsets_per_trigger > 0, "job.max_offsets_per_trigger", self.max_offsets_per_trigger, "1 or more"
-        )
-        _need(
-            self.available_now or _is_period(self.trigger),
+        need(bool(self.checkpoint), "job.checkpoint", self.checkpoint, "a folder or a URI")
+        need(bool(self.name.strip()), "job.name", self.name, "a non-empty text: it identifies this job's commits")
+        need(self.max_offsets_per_trigger > 0, "job.max_offsets_per_trigger", self.max_offsets_per_trigger, "1 or more")
+        need(
+            self.available_now or is_period(self.trigger),
             "job.trigger",
             self.trigger,
             "a period such as 2 s, or available-now",
@@ -88,18 +87,16 @@ class KafkaSettings:
         return self.client | self.client_librdkafka
 
     def __post_init__(self) -> None:
-        _need(bool(self.topics) or bool(self.topic_pattern), "kafka.topics", self.topics, "at least one topic")
-        ok = self.starting_offsets in ("earliest", "latest") or _are_offsets(self.starting_offsets)
-        _need(
-            ok, "kafka.starting_offsets", self.starting_offsets, 'earliest, latest or offsets as {"sales": {"0": 17}}'
-        )
-        _need(self.max_message_bytes > 0, "kafka.max_message_bytes", self.max_message_bytes, "at least 1 byte")
+        need(bool(self.topics) or bool(self.topic_pattern), "kafka.topics", self.topics, "at least one topic")
+        ok = self.starting_offsets in ("earliest", "latest") or are_offsets(self.starting_offsets)
+        need(ok, "kafka.starting_offsets", self.starting_offsets, 'earliest, latest or offsets as {"sales": {"0": 17}}')
+        need(self.max_message_bytes > 0, "kafka.max_message_bytes", self.max_message_bytes, "at least 1 byte")
         for topic in self.contracts:
             read = f"pattern {self.topic_pattern}" if self.topic_pattern else ", ".join(self.topics)
             needed = f"for a topic that is read: {read}. Read {topic} too, or leave its contract out"
             key = f"kafka.contracts.{topic}"
             others = "kafka.contracts", "kafka.topics", "kafka.topic_pattern"
-            _need(self.may_read(topic), key, self.contracts[topic], needed, *others)
+            need(self.may_read(topic), key, self.contracts[topic], needed, *others)
 
     def may_read(self, topic: str) -> bool:
         """Whether the topic is named, or could be meant by the pattern, which is Java's to understand."""
@@ -128,9 +125,9 @@ class MasterData:
     queries_per_second: float = 0.0
 
     def __post_init__(self) -> None:
-        _need(0 < self.port < 1 << 16, "master.port", self.port, "from 1 to 65535")
-        _need(1 <= self.connections <= 64, "master.connections", self.connections, "from 1 to 64")
-        _need(
+        need(0 < self.port < 1 << 16, "master.port", self.port, "from 1 to 65535")
+        need(1 <= self.connections <= 64, "master.connections", self.connections, "from 1 to 64")
+        need(
             0 <= self.queries_per_second < float("inf"),
             "master.queries_per_second",
             self.queries_per_second,
@@ -151,8 +148,8 @@ class DimensionSettings:
     joins: OtherTables = field(default_factory=OtherTables)
 
     def __post_init__(self) -> None:
-        _need(0 <= self.skew <= 3, "skew", self.skew, "Zipf's exponent of the keys, from 0 (all alike) to 3")
-        _need(self.batch >= 0, "batch", self.batch, "at least 1 key a query, or 0: as the join's own table says")
+        need(0 <= self.skew <= 3, "skew", self.skew, "Zipf's exponent of the keys, from 0 (all alike) to 3")
+        need(self.batch >= 0, "batch", self.batch, "at least 1 key a query, or 0: as the join's own table says")
 
 
 @dataclass(frozen=True)
@@ -170,10 +167,10 @@ class WarehouseSettings:
     storage_options: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _need(bool(self.path), "warehouse.path", self.path, "a folder or a URI")
-        _need(self.writer in ("arrow", "spark"), "warehouse.writer", self.writer, "arrow or spark")
+        need(bool(self.path), "warehouse.path", self.path, "a folder or a URI")
+        need(self.writer in ("arrow", "spark"), "warehouse.writer", self.writer, "arrow or spark")
         codecs = ("snappy", "zstd", "gzip", "none")
-        _need(self.compression in codecs, "warehouse.compression", self.compression, f"one of: {', '.join(codecs)}")
+        need(self.compression in codecs, "warehouse.compression", self.compression, f"one of: {', '.join(codecs)}")
 
 
 @dataclass(frozen=True)
@@ -183,8 +180,8 @@ class WorkerSettings:
     window_bytes: Bytes = Bytes(64 << 20)
 
     def __post_init__(self) -> None:
-        _need(self.window_sales >= 1, "worker.window_sales", self.window_sales, "at least 1")
-        _need(self.window_bytes >= 1 << 20, "worker.window_bytes", self.window_bytes, "at least 1 MiB")
+        need(self.window_sales >= 1, "worker.window_sales", self.window_sales, "at least 1")
+        need(self.window_bytes >= 1 << 20, "worker.window_bytes", self.window_bytes, "at least 1 MiB")
 
 
 @dataclass(frozen=True)
@@ -200,7 +197,7 @@ class MetricsSettings:
     port: int = 9464
 
     def __post_init__(self) -> None:
-        _need(0 <= self.port < 1 << 16, "metrics.port", self.port, "from 0 (any that is free) to 65535")
+        need(0 <= self.port < 1 << 16, "metrics.port", self.port, "from 0 (any that is free) to 65535")
 
 
 @dataclass(frozen=True)
@@ -222,7 +219,7 @@ class Settings:
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
     def __post_init__(self) -> None:
-        _need(bool(self.dimensions), "dimensions", self.dimensions, "at least one [dimensions.<name>]")
+        need(bool(self.dimensions), "dimensions", self.dimensions, "at least one [dimensions.<name>]")
         joins = sum(dimension.memory for dimension in self.dimensions.values())
         needed = WORKER_BASE + WINDOW_COPIES * self.worker.window_bytes + joins
         if self.worker.memory < needed:
@@ -247,25 +244,3 @@ def load(
 
 
 _DEFAULT_FILES = (Path("millrace.toml"), STACK_FILE)
-
-
-def _are_offsets(text: str) -> bool:
-    """Spark's JSON: topic, partition, offset; -2 is the earliest, -1 the latest."""
-    try:
-        topics = json.loads(text)
-        return bool(topics) and all(int(p) >= 0 and type(at) is int for ps in topics.values() for p, at in ps.items())
-    except (ValueError, AttributeError, RecursionError):
-        return False
-
-
-def _is_period(text: str) -> bool:
-    try:
-        return Seconds.parse(text) > 0
-    except ValueError:
-        return False
-
-
-def _need(holds: bool, key: str, value: object, needed: str, *also: str) -> None:
-    """The loader says where the key, and what it goes `also` with, were given; it also knows a dimension's name."""
-    if not holds:
-        raise BadSetting(f"{key} = {value!r} must be {needed}.", about=[key, *also])

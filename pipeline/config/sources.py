@@ -5,18 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.config import toml
 from pipeline.errors import BadSetting
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PREFIX = "MILLRACE_"
 # What is asked of the environment beside the settings: by the command, by the scripts in deploy/, by the tests.
@@ -107,7 +102,7 @@ def _nearest_variable(name: str, paths: Sequence[str]) -> str:
 
 def _toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        return toml.loads(file.read_text("utf-8"))
     except FileNotFoundError as error:
         raise BadSetting(f"settings file {file} does not exist. Name one that does, or leave --config out.") from error
     except OSError as error:

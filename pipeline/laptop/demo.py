@@ -7,7 +7,6 @@ have an unknown or null key, or are sent twice, the live panel, and at the end t
 from __future__ import annotations
 
 import fcntl
-import json
 import shutil
 import threading
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipeline.config import settings
+from pipeline.config import settings, toml
 from pipeline.errors import MillraceError
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
@@ -28,7 +27,7 @@ from pipeline.generate.workload import Workload
 from pipeline.java import jars
 from pipeline.laptop.demo_job import JobProcess
 from pipeline.laptop.demo_result import show
-from pipeline.laptop.stack.stack import Stack, StackInfo
+from pipeline.laptop.stack.stack import Stack, StackInfo, settings_of
 from pipeline.plan import resolve
 from pipeline.reconcile import reconcile
 from pipeline.watch import families
@@ -194,24 +193,14 @@ def _fresh(folder: Path) -> Iterator[None]:
 
 
 def _write_settings(folder: Path, info: StackInfo) -> Path:
-    tables: dict[str, dict[str, object]] = {
+    servers = settings_of(info)
+    tables: toml.Tables = {
         "job": {"name": "demo", "trigger": "1 s", "checkpoint": str(folder / "checkpoint")},
-        "kafka": {"bootstrap": info.bootstrap, "topics": [TOPIC]},
-        "master": {
-            "host": info.host,
-            "port": info.port,
-            "user": info.reader.user,
-            "password": info.reader.password,
-            "database": info.database,
-        },
+        "kafka": {**servers["kafka"], "topics": [TOPIC]},
+        "master": servers["master"],
         "warehouse": {"path": str(folder / "warehouse")},
         "metrics": {"port": 0},
     }
-    lines = ["# Written by `millrace demo`."]
-    for name, values in tables.items():
-        # A text or a list of texts is written in TOML as it is in JSON.
-        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
     file = folder / "demo.toml"
-    file.touch(mode=0o600)
-    file.write_text("\n".join(lines) + "\n")
+    toml.write_private(file, "Written by `millrace demo`.", tables)
     return file

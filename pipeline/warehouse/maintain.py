@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from pipeline.config.contracts import TableContract
-from pipeline.config.loader import Bytes
+from pipeline.config.measures import Bytes
 from pipeline.errors import BadSetting, WarehouseRefused
 from pipeline.plan import Plan
 from pipeline.warehouse import record, storage

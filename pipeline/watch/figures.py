@@ -53,15 +53,3 @@ def duration(seconds: float | None) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def size(count: float) -> str:
-    """
-    >>> size(512), size(3 << 20), size(1000 << 20)
-    ('512 B', '3.0 MiB', '1000 MiB')
-    """
-    for unit, bytes_ in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= bytes_:
-            value = count / bytes_
-            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}"
-    return f"{count:.0f} B"

@@ -13,7 +13,8 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.watch.figures import UNKNOWN, bar, duration, number, percent, size, sparkline
+from pipeline.config.measures import rounded
+from pipeline.watch.figures import UNKNOWN, bar, duration, number, percent, sparkline
 from pipeline.watch.scrape import JoinSnapshot, NoAnswer, Scrape, Snapshot, compare, metrics_url, scrape
 
 _WINDOW = 10.0  # seconds that rates and quantiles look back: some batches, so that the numbers do not jump
@@ -159,8 +160,8 @@ def _name(join: JoinSnapshot) -> str:
 
 def _memory(join: JoinSnapshot, workers: int) -> str:
     used = join.used_bytes / join.limit_bytes if join.limit_bytes else 0.0
-    of = f"{workers} workers x {size(join.limit_bytes / workers)}" if workers > 1 else size(join.limit_bytes)
-    return f"{bar(used)} {size(join.used_bytes)} of {of}"
+    of = f"{workers} workers x {rounded(join.limit_bytes / workers)}" if workers > 1 else rounded(join.limit_bytes)
+    return f"{bar(used)} {rounded(join.used_bytes)} of {of}"
 
 
 def _by_model(join: JoinSnapshot) -> str:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from pipeline.config.contracts import Contracts
-from pipeline.config.loader import Secret
+from pipeline.config.measures import Secret
 from pipeline.config.settings import MasterData
 from pipeline.generate.keys import Sizes, product_codes
 from pipeline.generate.seed import seed

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import resources
-from pipeline.config.loader import Bytes, OtherTables, Seconds, known_paths
+from pipeline.config.loader import OtherTables, known_paths
+from pipeline.config.measures import Bytes, Seconds
 from pipeline.config.settings import Settings, load
 from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
 from pipeline.joins import ALGORITHMS, JOINS, inlj, meshjoin, rmeshjoin, xhybridjoin

@@ -11,8 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pipeline.config import settings
-from pipeline.config.sources import tomllib
+from pipeline.config import settings, toml
 from pipeline.java import jars
 from tests.deploy.compose import COMPOSE, ROOT, SERVICES, health_check, mounts
 
@@ -119,7 +118,7 @@ def test_the_generator_sells_what_the_master_has() -> None:
 def test_the_image_has_the_versions_of_the_locks() -> None:
     spark = re.search(r"^FROM apache/spark:(\d+\.\d+\.\d+)-\S*python3", DOCKERFILE, re.MULTILINE)
     assert spark
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = toml.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert f"pyspark=={spark[1]}" in project["dependencies"]
     assert SERVICES["job"]["image"] == f"millrace:{project['version']}"
     [broker] = [jar for jar in jars.read_lock() if jar.artifact == "kafka_2.13"]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.config.contracts import DimensionContract, KeyColumn
-from pipeline.config.loader import Seconds, Secret
+from pipeline.config.measures import Seconds, Secret
 from pipeline.config.settings import MasterData
 from pipeline.laptop.stack.stack import Stack
 from pipeline.master.mysql import drivers

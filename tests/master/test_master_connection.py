@@ -7,7 +7,7 @@ import pyarrow as pa
 import pymysql.err
 import pytest
 
-from pipeline.config.loader import Seconds, Secret
+from pipeline.config.measures import Seconds, Secret
 from pipeline.config.settings import MasterData
 from pipeline.errors import BadSetting, MasterReadFailed
 from pipeline.master.mysql.connection import Means

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.config.loader import Seconds, Secret
+from pipeline.config.measures import Seconds, Secret
 from pipeline.errors import MasterReadFailed
 from pipeline.master.mysql.master import MySqlMaster
 from tests.kit.master_fixtures import Server, dimension, found

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from pipeline.config import toml
 from pipeline.errors import BadSetting
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def load(file: str) -> dict[str, UnitCosts]:
@@ -22,7 +17,7 @@ def load(file: str) -> dict[str, UnitCosts]:
     if not file or not path.is_file():
         return {}
     try:
-        sections = tomllib.loads(path.read_text("utf-8"))
+        sections = toml.loads(path.read_text("utf-8"))
         return {name: _costs(section) for name, section in sections.items() if isinstance(section, dict)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadSetting(
@@ -34,23 +29,22 @@ def load(file: str) -> dict[str, UnitCosts]:
 def save(file: str, measured: dict[str, UnitCosts], remark: str) -> None:
     """Write these sections; those of other dimensions stay."""
     known = load(file) | measured
-    lines = [f"# {remark}", "# Seconds: [for a request, for each row or key of it], or for one operation.", ""]
-    for name, costs in sorted(known.items()):
-        lines.append(f"[{name}]")
-        for unit, value in asdict(costs).items():
-            lines.append(f"{unit} = {_text(value)}")
-        lines.append("")
+    tables = {
+        name: {unit: _plain(value) for unit, value in asdict(costs).items()} for name, costs in sorted(known.items())
+    }
+    remarks = f"# {remark}\n# Seconds: [for a request, for each row or key of it], or for one operation.\n\n"
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines), "utf-8")
+    path.write_text(remarks + toml.written(tables), "utf-8")
 
 
-def _text(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    """A number, a line's two numbers, or a table by a join's name; as exact as they were measured."""
     if isinstance(value, float):
-        return f"{value:.3e}"
-    if isinstance(value, dict):  # a Line
-        return f"[{value['request']:.3e}, {value['item']:.3e}]"
-    return "{" + ", ".join(f'"{name}" = {seconds:.3e}' for name, seconds in value) + "}"
+        return float(f"{value:.3e}")
+    if isinstance(value, dict):
+        return [_plain(value["request"]), _plain(value["item"])]
+    return {name: _plain(seconds) for name, seconds in value}
 
 
 def _costs(section: dict[str, Any]) -> UnitCosts:

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.config import toml
 from pipeline.laptop.stack import database_programs
 from pipeline.laptop.stack.database import MASTER, Account, Database
 from pipeline.laptop.stack.database_programs import DatabaseProgram
@@ -121,32 +122,27 @@ def start_on_free_ports(server: Server) -> None:
 
 
 def _write_settings(info: StackInfo) -> None:
-    unfinished = info.settings_file.with_suffix(".partial")
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(
-        "# Written by `millrace up`: where the embedded servers are now. Paths are below the folder of this file.\n"
-        "[job]\n"
-        'checkpoint = "checkpoint"\n'
-        "\n"
-        "[warehouse]\n"
-        'path = "warehouse"\n'
-        "\n"
-        f"{lines_for_settings(info)}"
-        'costs = "costs.toml"\n'
-    )
-    unfinished.replace(info.settings_file)
+    """Paths in it are below its own folder."""
+    servers = settings_of(info)
+    tables: toml.Tables = {
+        "job": {"checkpoint": "checkpoint"},
+        "warehouse": {"path": "warehouse"},
+        "kafka": servers["kafka"],
+        "master": {**servers["master"], "costs": "costs.toml"},
+    }
+    remark = "Written by `millrace up`: where the embedded servers are now. Paths are below the folder of this file."
+    toml.write_private(info.settings_file, remark, tables)
 
 
-def lines_for_settings(info: StackInfo) -> str:
-    """What a settings file says of the servers; [master] comes last."""
-    return (
-        "[kafka]\n"
-        f'bootstrap = "{info.bootstrap}"\n'
-        "\n"
-        "[master]\n"
-        f'host = "{info.host}"\n'
-        f"port = {info.port}\n"
-        f'user = "{info.reader.user}"\n'
-        f'password = "{info.reader.password}"\n'
-        f'database = "{info.database}"\n'
-    )
+def settings_of(info: StackInfo) -> dict[str, dict[str, str | int]]:
+    """What a settings file says of the servers."""
+    return {
+        "kafka": {"bootstrap": info.bootstrap},
+        "master": {
+            "host": info.host,
+            "port": info.port,
+            "user": info.reader.user,
+            "password": info.reader.password,
+            "database": info.database,
+        },
+    }
