@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipeline.config import sources as settings_sources
 from pipeline.config.measures import Place
-from pipeline.config.sources import Given, Sources
+from pipeline.config.sources import Given, Sources, read
 from pipeline.config.values import converted, string_table
 from pipeline.errors import BadSetting
 
@@ -25,7 +24,7 @@ class OtherTables(dict[str, dict[str, Given]]):
 def load_tree(tree: type[T], file: Path | None, environment: Mapping[str, str], assignments: Sequence[str]) -> T:
     """The settings out of everything that was given."""
     known = list(known_paths(tree))
-    sources = settings_sources.read(file, environment, assignments, lambda path: _is_table(tree, path), known)
+    sources = read(file, environment, assignments, lambda path: _is_table(tree, path), known)
     built, used = _build(tree, "", sources)
     if unknown := sources.given.keys() - used:
         path = min(unknown)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config.settings import Settings
 from pipeline.driver import classes
 from pipeline.errors import BadSetting
-from pipeline.java import jars
-from pipeline.java import runtime as java
+from pipeline.java import jars, runtime
 from pipeline.warehouse import hadoop
 from pipeline.watch import logs
 
@@ -29,8 +28,8 @@ def open_session(settings: Settings) -> SparkSession:
     """A session with Kafka and Delta on board."""
     from pyspark.sql import SparkSession
 
-    os.environ.update(java.environment())
-    os.environ.setdefault("JAVA_HOME", str(java.java_home()))
+    os.environ.update(runtime.environment())
+    os.environ.setdefault("JAVA_HOME", str(runtime.java_home()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not logs.whole:
         os.environ.setdefault("LOG4J_CONFIGURATION_FILE", logs.SPARKS_LINES.as_uri())

@@ -20,7 +20,7 @@ import pyspark
 
 from pipeline.config import resources
 from pipeline.errors import MillraceError
-from pipeline.java import downloads as cache
+from pipeline.java import downloads
 from pipeline.java.runtime import environment, java
 
 STORES = {"s3": "s3", "s3a": "s3", "abfs": "azure", "abfss": "azure", "gs": "google"}  # by the scheme of a path
@@ -83,7 +83,7 @@ def for_spark(*uris: str, stores: Iterable[str] = ()) -> list[Path]:
 def fetch(of_set: str, lock: Path | None = None) -> list[Path]:
     """The jars of one set as verified files in the cache."""
     wanted = read_lock_of(of_set, lock)
-    kept = cache.folder("jars")
+    kept = downloads.folder("jars")
     if missing := _missing(wanted, kept):
         if not os.access(kept, os.W_OK):
             raise JarsFailed(
@@ -92,7 +92,7 @@ def fetch(of_set: str, lock: Path | None = None) -> list[Path]:
                 f"MILLRACE_CACHE."
             )
         # The second of two processes waits here and then finds everything in place.
-        with cache.locked("jars"):
+        with downloads.locked("jars"):
             if missing := _missing(wanted, kept):
                 _resolve(missing, kept)
     return [kept / jar.file for jar in wanted]
@@ -109,7 +109,7 @@ def _sum_of(file: Path) -> str:
 
 def _resolve(missing: list[Jar], kept: Path) -> None:
     print(f"millrace: fetching {len(missing)} jars ({missing[0].set}) ...", file=sys.stderr, flush=True)
-    with cache.scratch(kept) as folder:
+    with downloads.scratch(kept) as folder:
         _run_ivy(missing, folder)
         for jar in missing:
             _verify(jar, folder / jar.file)

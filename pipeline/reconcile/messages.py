@@ -25,7 +25,7 @@ from pipeline.reconcile.tables import WarehouseTable
 from pipeline.reconcile.verdict import Check
 
 SAMPLE = 1_000  # messages, at least, where there are as many
-_RUN = 50  # messages read in a row: few waits for the broker, and still many places
+RUN = 50  # messages read in a row: few waits for the broker, and still many places
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _RFC_3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6})0*)?(?:[Zz]|([+-])(\d\d):(\d\d))")
 
@@ -43,8 +43,8 @@ def check(
     seed: int,
 ) -> list[Check]:
     """Facts say what their messages say; rejects keep their messages byte for byte."""
-    runs = _choose(extents, random.Random(seed))
-    sent = {(*place, m.offset): m for place, first in runs for m in broker.read(place, first, _RUN)}
+    runs = choose(extents, random.Random(seed))
+    sent = {(*place, m.offset): m for place, first in runs for m in broker.read(place, first, RUN)}
     # A user's own table of rejects may leave the bytes out.
     kept = [source for source in ("message.value",) if rejects.has(source)]
     their_facts = [found for found in _rows(facts, _sale_columns(facts), runs) if found[0] in sent]
@@ -69,17 +69,17 @@ def _differing(what: str, wrong: list[str], compared: int, table: WarehouseTable
     return Check.none(f"{what} that differ from their message", wrong, f"{compared:,} sampled", look)
 
 
-def _choose(extents: Mapping[Place, Extent], random_: random.Random) -> list[Run]:
+def choose(extents: Mapping[Place, Extent], random_: random.Random) -> list[Run]:
     """Runs of offsets that do not overlap, from anywhere, for at least the sample's size."""
     places = sorted(extents)
-    counts = [-(-(extents[place].end - extents[place].first) // _RUN) for place in places]
+    counts = [-(-(extents[place].end - extents[place].first) // RUN) for place in places]
     ends = list(accumulate(counts))
     # A partition's last run may be a short one.
-    wanted = min(sum(counts), -(-SAMPLE // _RUN) + len(places))
+    wanted = min(sum(counts), -(-SAMPLE // RUN) + len(places))
     chosen = []
     for number in sorted(random_.sample(range(sum(counts)), wanted)):
         at = bisect_right(ends, number)
-        chosen.append((places[at], extents[places[at]].first + (number - ends[at] + counts[at]) * _RUN))
+        chosen.append((places[at], extents[places[at]].first + (number - ends[at] + counts[at]) * RUN))
     return chosen
 
 
@@ -93,7 +93,7 @@ def _rows(table: WarehouseTable, sources: list[str], runs: list[Run]) -> Iterato
         return
     topic, partition, offset = (ds.field(table.name(f"message.{part}")) for part in ("topic", "partition", "offset"))
     within = reduce(
-        or_, ((topic == p.topic) & (partition == p.partition) & (offset >= n) & (offset < n + _RUN) for p, n in runs)
+        or_, ((topic == p.topic) & (partition == p.partition) & (offset >= n) & (offset < n + RUN) for p, n in runs)
     )
     identity = [f"message.{part}" for part in ("topic", "partition", "offset")]
     stamped = [s for s in ("message.timestamp", "message.date") if table.has(s)]

@@ -68,7 +68,7 @@ def check(extents: Mapping[Place, Extent], found: Found, broker: Broker, uri: st
         repeated = offsets[1:][np.diff(offsets) == 0]
         twice.add(place, np.unique(repeated), len(repeated))
         invented.add(place, distinct[distinct >= extent.end])
-        missing = _missing(distinct, *extent)
+        missing = missing_between(distinct, *extent)
         # Kafka may have dropped messages that the warehouse still has: those cannot be lost any more.
         early = int(np.count_nonzero(distinct < extent.first))
         empty = _without_message(broker, place, missing)
@@ -99,7 +99,7 @@ def _by_place(batch: pa.RecordBatch) -> Iterator[tuple[Place, Offsets]]:
             yield Place(topics.dictionary[int(code)].as_py(), int(partition)), offsets[here]
 
 
-def _missing(distinct: Offsets, first: int, end: int) -> Offsets:
+def missing_between(distinct: Offsets, first: int, end: int) -> Offsets:
     """The offsets from `first` up to `end` that are not there."""
     inside = distinct[(distinct >= first) & (distinct < end)]
     edges = np.concatenate([[first - 1], inside, [end]])

@@ -13,7 +13,7 @@ import pytest
 from pipeline.generate.keys import Sizes
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
-from pipeline.java import downloads as cache
+from pipeline.java import downloads
 from pipeline.laptop.stack.stack import StackInfo
 from tests.kit.running import Job
 
@@ -40,7 +40,7 @@ def _uv() -> Path:
     """The one `make setup` fetched."""
     version = re.search(r"^uv==(\S+)", (ROOT / "deploy" / "requirements-uv.lock").read_text(), re.MULTILINE)
     assert version
-    return cache.folder(f"uv-{version[1]}") / "bin" / "uv"
+    return downloads.folder(f"uv-{version[1]}") / "bin" / "uv"
 
 
 def _settings_of_pip(uv: Path) -> dict[str, str]:
@@ -49,7 +49,7 @@ def _settings_of_pip(uv: Path) -> dict[str, str]:
     said = dict(re.findall(r"\.([a-z-]+)='(.*)'", subprocess.check_output(command, text=True)))
     names = {"UV_DEFAULT_INDEX": "index-url", "UV_FIND_LINKS": "find-links", "SSL_CERT_FILE": "cert"}
     own = {name: said[key] for name, key in names.items() if key in said}
-    return {"UV_CACHE_DIR": str(cache.folder("uv")), **own, **os.environ}
+    return {"UV_CACHE_DIR": str(downloads.folder("uv")), **own, **os.environ}
 
 
 @pytest.fixture

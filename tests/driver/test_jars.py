@@ -73,7 +73,7 @@ def test_a_wrong_checksum_names_the_file_and_both_sums_and_nothing_is_kept(repos
         jars.fetch("test", repository.lock)
     for part in ("bun-1.0.jar", *(hashlib.sha256(c).hexdigest() for c in (CONTENT["bun"], b"something else"))):
         assert part in str(failed.value)
-    kept = {file.name for file in jars.cache.folder("jars").iterdir()}
+    kept = {file.name for file in jars.downloads.folder("jars").iterdir()}
     assert kept == {"org.example_ale-1.0.jar"}
 
 

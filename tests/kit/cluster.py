@@ -10,14 +10,14 @@ import urllib.request
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pyspark.find_spark_home import _find_spark_home
+import pyspark
 
 from pipeline.java.runtime import java_home
 from pipeline.laptop.stack.ports import LOOPBACK
 from pipeline.laptop.stack.process import Server
-from tests.kit.running import _command, _descendants
+from tests.kit.running import command_line, descendants
 
-SPARK_HOME = Path(_find_spark_home())
+SPARK_HOME = Path(pyspark.__file__).parent
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -87,7 +87,7 @@ class Worker(_Daemon):
 
     def executors(self) -> list[int]:
         """The process numbers of this node's executors."""
-        return [pid for pid in _descendants(self.pid or 0) if EXECUTOR in _command(pid)] if self.running else []
+        return [pid for pid in descendants(self.pid or 0) if EXECUTOR in command_line(pid)] if self.running else []
 
 
 class Cluster:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pipeline.java import downloads as cache
+from pipeline.java import downloads
 from pipeline.laptop.stack.process import ServerFailed
 
 SUITE = "sid"  # the one suite that has them all: no stable Debian has MySQL, and bookworm's Prometheus is of 2023
@@ -41,8 +41,8 @@ class Unpacked:
 def unpack(packages: Sequence[str], remedy: str) -> Unpacked:
     """These packages and all they need, fetched once. `remedy`: what the user can do if that is not possible."""
     name = packages[0]
-    home = cache.folder("servers") / f"{name}-{SUITE}"
-    with cache.locked("servers"):
+    home = downloads.folder("servers") / f"{name}-{SUITE}"
+    with downloads.locked("servers"):
         if not home.exists():
             try:
                 _make(home, packages)
@@ -54,7 +54,7 @@ def unpack(packages: Sequence[str], remedy: str) -> Unpacked:
 def _make(home: Path, packages: Sequence[str]) -> None:
     if missing := [tool for tool in _TOOLS if not shutil.which(tool)]:
         raise ServerFailed(f"no {missing[0]} is here to fetch it with.")
-    with cache.scratch(home.parent) as folder:
+    with downloads.scratch(home.parent) as folder:
         _fetch(folder, folder / "root", packages)
         (folder / "root").rename(home)
 

@@ -89,7 +89,7 @@ class Job:
     def workers(self) -> list[int]:
         """The Python workers of this job: grandchildren of the JVM, forked by PySpark's daemon."""
         assert self.process
-        daemons = {pid for pid in _descendants(self.process.pid) if "pyspark.daemon" in _command(pid)}
+        daemons = {pid for pid in descendants(self.process.pid) if "pyspark.daemon" in command_line(pid)}
         return sorted(pid for pid in daemons if _parent(pid) in daemons)  # numbers start anew: order tells nothing
 
     def committed(self, table: str = "fact_sales") -> int:
@@ -127,7 +127,7 @@ class Job:
             self.kill()
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for line in subprocess.check_output(["ps", "-eo", "pid=,ppid="], text=True).splitlines():
         child, parent = map(int, line.split())
@@ -146,7 +146,7 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _command(pid: int) -> str:
+def command_line(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:

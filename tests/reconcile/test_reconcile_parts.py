@@ -15,8 +15,8 @@ from rich.console import Console
 
 from pipeline.config.contracts import Contracts
 from pipeline.reconcile.broker import Extent, Place
-from pipeline.reconcile.messages import _RUN, SAMPLE, _choose, decode
-from pipeline.reconcile.offsets import _missing
+from pipeline.reconcile.messages import RUN, SAMPLE, choose, decode
+from pipeline.reconcile.offsets import missing_between
 from pipeline.reconcile.verdict import Check, Verdict
 
 SALE = Contracts().topic("sale.v1")
@@ -72,7 +72,7 @@ def test_what_is_no_sale_cannot_be_decoded(value: bytes | None) -> None:
 @given(st.sets(st.integers(0, 60)), st.integers(0, 30), st.integers(0, 30))
 @settings(max_examples=100, deadline=None)
 def test_gaps_are_all_offsets_that_are_not_there(present: set[int], first: int, length: int) -> None:
-    found = _missing(np.array(sorted(present), np.int64), first, first + length)
+    found = missing_between(np.array(sorted(present), np.int64), first, first + length)
     assert found.tolist() == [offset for offset in range(first, first + length) if offset not in present]
 
 
@@ -80,11 +80,11 @@ def test_gaps_are_all_offsets_that_are_not_there(present: set[int], first: int, 
 @settings(max_examples=50, deadline=None)
 def test_a_sample_is_large_enough_and_reads_no_message_twice(sizes: list[tuple[int, int]], seed: int) -> None:
     extents = {Place("t", p): Extent(first, first + length) for p, (first, length) in enumerate(sizes)}
-    runs = _choose(extents, random.Random(seed))
+    runs = choose(extents, random.Random(seed))
     offsets = {
         (place, offset)
         for place, start in runs
-        for offset in range(start, min(start + _RUN, extents[place].end))
+        for offset in range(start, min(start + RUN, extents[place].end))
         if start >= extents[place].first
     }
     lengths = sum(length for _, length in sizes)

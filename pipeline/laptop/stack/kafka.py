@@ -13,8 +13,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from pipeline.java import jars
-from pipeline.java import runtime as java
+from pipeline.java import jars, runtime
 from pipeline.laptop.stack.ports import LOOPBACK
 from pipeline.laptop.stack.process import Server, ServerFailed
 
@@ -61,7 +60,7 @@ class KafkaBroker(Server):
         return self._java("kafka.Kafka", str(self.folder / "server.properties"))
 
     def environment(self) -> dict[str, str]:
-        return java.environment()
+        return runtime.environment()
 
     def answers(self) -> bool:
         try:
@@ -112,7 +111,8 @@ class KafkaBroker(Server):
     def _java(self, *arguments: str) -> list[str]:
         # As an address, in which a blank or a percent sign of the path is only itself.
         logging = f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').as_uri()}"
-        return [str(java.java()), _HEAP, "-Djava.net.preferIPv4Stack=true", logging, "-cp", self._classpath, *arguments]
+        options = [_HEAP, "-Djava.net.preferIPv4Stack=true", logging]
+        return [str(runtime.java()), *options, "-cp", self._classpath, *arguments]
 
     def _properties(self, data: Path) -> str:
         properties = {
@@ -141,4 +141,4 @@ class KafkaBroker(Server):
             "broker.session.timeout.ms": 4_000,
             "group.initial.rebalance.delay.ms": 0,
         }
-        return java.properties(properties)
+        return runtime.properties(properties)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipeline.errors import MillraceError
-from pipeline.java import downloads as cache
+from pipeline.java import downloads
 from pipeline.laptop.stack import ports, supervisor
 
 _POLL_SECONDS = 0.05
@@ -168,7 +168,7 @@ class Server(ABC):
         """
         for left_over in self.folder.glob(".partial-*"):
             shutil.rmtree(left_over, ignore_errors=True)
-        with cache.scratch(self.folder) as scratch:
+        with downloads.scratch(self.folder) as scratch:
             yield scratch / "data"
             (scratch / "data").rename(self.data)
 
