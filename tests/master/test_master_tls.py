@@ -16,6 +16,7 @@ from pipeline.laptop.stack.database import Database
 from pipeline.laptop.stack.stack import start_on_free_ports
 from pipeline.master.mysql import drivers
 from tests.kit.master_fixtures import Server, dimension
+from tests.kit.mysql_server import asked_for
 
 pytestmark = pytest.mark.mysql
 # Two authorities, and two certificates that the first one has signed: `server` for 127.0.0.1, `elsewhere` for another
@@ -37,7 +38,7 @@ class SecureDatabase(Database):
 
 @pytest.fixture(scope="module")
 def presenting(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Iterator[Server]]:
-    database = SecureDatabase(tmp_path_factory.mktemp("secure"), supervised=True)
+    database = SecureDatabase(tmp_path_factory.mktemp("secure"), supervised=True, program=asked_for)
 
     @contextmanager
     def started(certificate: str) -> Iterator[Server]:
