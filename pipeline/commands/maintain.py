@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pipeline.commands.options import Config, Set, chosen
+from pipeline.config.measures import Bytes
 from pipeline.errors import BadSetting
-
-if TYPE_CHECKING:
-    from pipeline.config.measures import Bytes
-
-_SAFE_HOURS = 168  # pipeline.warehouse.maintain's own default, which is too slow to import for a line of help
+from pipeline.warehouse.wishes import STEPS, Wishes
 
 
 def command(
     step: Annotated[list[str] | None, typer.Option(help="Only this: optimize, log or vacuum; may be repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")] = False,
-    target: Annotated[str, typer.Option(help="Size of a merged file; smaller ones are merged.")] = "256 MiB",
-    retain_hours: Annotated[int, typer.Option(min=0, help="How long removed files stay.")] = _SAFE_HOURS,
+    target: Annotated[str, typer.Option(help="Size of a merged file; smaller ones are merged.")] = str(Wishes.target),
+    retain_hours: Annotated[int, typer.Option(min=0, help="How long removed files stay.")] = Wishes.retain_hours,
     force: Annotated[list[str] | None, typer.Option(help="A table that may be vacuumed earlier than is safe.")] = None,
     job_is_stopped: Annotated[bool, typer.Option("--job-is-stopped", help="Needed on S3.")] = False,
     config: Config = None,
@@ -30,8 +27,8 @@ def command(
     from pipeline.plan import resolve
     from pipeline.warehouse import maintain, places
 
-    wishes = maintain.Wishes(
-        steps=tuple(step or maintain.STEPS),
+    wishes = Wishes(
+        steps=tuple(step or STEPS),
         dry_run=dry_run,
         target=_size(target),
         retain_hours=retain_hours,
@@ -48,8 +45,6 @@ def command(
 
 
 def _size(text: str) -> Bytes:
-    from pipeline.config.measures import Bytes
-
     try:
         return Bytes.parse(text)
     except ValueError:

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -20,18 +20,16 @@ import pyarrow as pa
 from pyarrow import fs
 
 from pipeline.config.contracts import TableContract
-from pipeline.config.measures import Bytes
 from pipeline.errors import BadSetting, WarehouseRefused
 from pipeline.plan import Plan
 from pipeline.warehouse import record, storage
 from pipeline.warehouse.log import TableLog
 from pipeline.warehouse.tables import quoted
+from pipeline.warehouse.wishes import SAFE_RETENTION_HOURS, Wishes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STEPS = ("optimize", "log", "vacuum")
-SAFE_RETENTION_HOURS = 168  # a reader, a time traveller or a stopped job may need a removed file for so long
 _MANY_COMMITS = 256
 _SPARK_CONF = {
     # Listing a table takes 10 000 tasks otherwise: minutes for a table of a few files.
@@ -39,27 +37,6 @@ _SPARK_CONF = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",  # checked here, table by table
 }
 _HOURS = {"hour": 1, "day": 24, "week": 168}
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What to do, and how carefully."""
-
-    steps: tuple[str, ...] = STEPS
-    dry_run: bool = False
-    target: Bytes = Bytes(256 << 20)  # size of a merged file; smaller ones are merged
-    retain_hours: int = SAFE_RETENTION_HOURS
-    forced: frozenset[str] = frozenset()  # tables that may be vacuumed below the safe retention
-    job_is_stopped: bool = False
-    today: date | None = None  # the first day that is still open; the present one in UTC if not said
-
-    def __post_init__(self) -> None:
-        if unknown := set(self.steps) - set(STEPS):
-            raise BadSetting(f"steps {sorted(unknown)} are not known; there are {', '.join(STEPS)}.")
-        if self.retain_hours < 0 or self.target < 1 << 20:
-            raise BadSetting(
-                f"retain_hours = {self.retain_hours}, target = {self.target}: 0 hours or more and 1 MiB or more needed."
-            )
 
 
 @dataclass(frozen=True)
@@ -88,7 +65,7 @@ def maintain(spark: SparkSession, plan: Plan, wishes: Wishes, say: Callable[[str
         if contract.name not in logs:
             say(f"{contract.name}: there is no such table yet, nothing to do")
             continue
-        _refuse_what_is_not_safe(contract, logs, plan, wishes)
+        refuse_what_is_not_safe(contract, logs, plan, wishes)
     for name, value in _SPARK_CONF.items():
         spark.conf.set(name, value)
     for contract in contracts:
@@ -97,7 +74,7 @@ def maintain(spark: SparkSession, plan: Plan, wishes: Wishes, say: Callable[[str
                 say(f"{contract.name}: {'would ' if wishes.dry_run else ''}{line}")
 
 
-def _refuse_what_is_not_safe(contract: TableContract, logs: dict[str, TableLog], plan: Plan, wishes: Wishes) -> None:
+def refuse_what_is_not_safe(contract: TableContract, logs: dict[str, TableLog], plan: Plan, wishes: Wishes) -> None:
     uri = logs[contract.name].uri
     # deltalake commits with S3's conditional put, Delta on Spark does not: one would overwrite the other's commit.
     if urlsplit(uri).scheme in ("s3", "s3a") and not (wishes.job_is_stopped or wishes.dry_run):

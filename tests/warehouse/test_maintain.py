@@ -22,10 +22,10 @@ from pipeline.config.settings import JobSettings, Settings, SparkSettings
 from pipeline.driver.session import open_session
 from pipeline.errors import BadSetting, WarehouseRefused
 from pipeline.plan import Plan, resolve
-from pipeline.warehouse import maintain as maintaining
-from pipeline.warehouse.maintain import Wishes, maintain
+from pipeline.warehouse.maintain import maintain, refuse_what_is_not_safe
 from pipeline.warehouse.port import Batch
 from pipeline.warehouse.warehouse import TwoStepWarehouse, make_warehouse
+from pipeline.warehouse.wishes import Wishes
 from tests.kit.warehouse_samples import APPLICATION, FACTS, REJECTS, fact, reject, warehouse_settings, written
 
 CLOSED, OPEN = date(2026, 11, 17), date(2026, 11, 18)
@@ -205,7 +205,7 @@ def test_a_batch_whose_rejects_are_not_committed_yet_stops_all_maintenance(spark
 def test_on_s3_the_jobs_must_be_said_to_be_stopped() -> None:
     logs = {"facts": SimpleNamespace(uri="s3a://lake/facts")}
     with pytest.raises(WarehouseRefused, match="--job-is-stopped"):
-        maintaining._refuse_what_is_not_safe(FACTS, logs, SimpleNamespace(facts=None), Wishes())  # type: ignore[arg-type]
+        refuse_what_is_not_safe(FACTS, logs, SimpleNamespace(facts=None), Wishes())  # type: ignore[arg-type]
 
 
 def test_the_script_runs_by_itself_and_says_that_there_is_nothing_yet(tmp_path: Path) -> None:
