@@ -1,4 +1,5 @@
-"""A master table in memory, for tests: the port's promises without a server, and faults on demand."""
+"""A master table in memory, on which tests and `calibrate` run joins: the port's promises without a server, and faults on
+demand."""
 
 from __future__ import annotations
 
