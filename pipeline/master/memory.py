@@ -1,5 +1,4 @@
-"""A master table in memory, on which tests and `calibrate` run joins: the port's promises without a server, and faults on
-demand."""
+"""A master table in memory, for tests and `calibrate`: the port's promises without a server, faults on demand."""
 
 from __future__ import annotations
 
