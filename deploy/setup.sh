@@ -121,7 +121,7 @@ if ! "$python" -m pipeline.java.runtime >/dev/null 2>&1; then
     "$python" -m pipeline.java.runtime >/dev/null
 fi
 say "compiling the joins' inner loops (once) ..."
-"$python" -c "import pipeline.joins.parts.kernels"
+"$python" -c "import pipeline.joins.parts.inner_loops"
 # Without it everything works too, only later: so nothing fails for it.
 say "making an archive of Spark's classes, with which a job starts sooner (once) ..."
 "$python" -m pipeline.driver.make_classes >/dev/null 2>&1 || say "no archive; jobs start as without"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -12,15 +14,16 @@ import pyarrow as pa
 from pipeline import columns, facts, joins
 from pipeline.config.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
 from pipeline.config.loader import read_table
+from pipeline.config.measures import Bytes
 from pipeline.config.settings import DimensionSettings, Settings
 from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
-from pipeline.joins import Options
+from pipeline.joins import Join, Options
 from pipeline.joins.cost import costs_file as costs
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Relation, Stream
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.keycodes import KeyCoder
-from pipeline.master.port import MasterStatistics
+from pipeline.master.port import Master, MasterStatistics
 from pipeline.parse import Parser
 
 
@@ -59,6 +62,18 @@ class Plan:
         options = replace(options, stream=replace(options.stream, batch=window), planned=options.stream)
         return joins.predict(self.join(dimension), self.settings.dimensions[dimension].memory, relation, options)
 
+    def make_join(self, dimension: str, master: Master) -> Join:
+        """The join that the settings ask for. Refuses a budget it cannot work in."""
+        memory = self.settings.dimensions[dimension].memory
+        with _named(dimension, memory):
+            return joins.make(self.join(dimension), master, memory, self.options(dimension))
+
+    def check_join(self, dimension: str, master: Master) -> None:
+        """Refuse what `make_join` would."""
+        memory = self.settings.dimensions[dimension].memory
+        with _named(dimension, memory):
+            joins.check(self.join(dimension), master, memory, self.options(dimension))
+
     def topic(self, name: str) -> TopicContract:
         return self.topics.get(name, self.default_topic)
 
@@ -68,6 +83,15 @@ class Plan:
         kept = {name: kind for name, kind in columns.MESSAGE.items() if name != columns.VALUE}
         topics = (self.default_topic, *self.topics.values())
         return pa.schema([*(kept | columns.sale_columns(contract.schema for contract in topics)).items()])
+
+
+@contextmanager
+def _named(dimension: str, memory: Bytes) -> Iterator[None]:
+    """A budget that is refused is told with its setting."""
+    try:
+        yield
+    except BudgetTooSmall as error:
+        raise BudgetTooSmall(f"dimensions.{dimension}.memory = {memory}: {error}") from error
 
 
 def resolve(settings: Settings) -> Plan:

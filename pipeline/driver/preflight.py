@@ -6,7 +6,6 @@ import logging
 
 from pipeline import joins
 from pipeline.driver.topics import Topics
-from pipeline.driver.worker import make_join
 from pipeline.master.open import open_master
 from pipeline.master.port import MasterTable
 from pipeline.plan import Plan
@@ -35,5 +34,5 @@ def check_dimension(plan: Plan, name: str, master: MasterTable) -> list[str]:
     Returns what is allowed but worth knowing.
     """
     remarks = master.verify(joins.recipe(plan.join(name)).needs_index)
-    make_join(plan, name, master)
+    plan.check_join(name, master)
     return remarks

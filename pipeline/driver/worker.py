@@ -10,17 +10,13 @@ from functools import cache
 
 import pyarrow as pa
 
-from pipeline import joins
 from pipeline.answers.task import TaskAnswer
 from pipeline.config.contracts import DimensionContract, TableContract
 from pipeline.driver import ended
 from pipeline.enrich import Dimension, Predict
-from pipeline.errors import BudgetTooSmall
 from pipeline.flow import SaleFlow
 from pipeline.joins.cost.question import Relation
-from pipeline.joins.join import Join
 from pipeline.master.open import open_master
-from pipeline.master.port import Master
 from pipeline.parse import Parser
 from pipeline.plan import Plan
 from pipeline.warehouse.files import TableFiles, table_files
@@ -88,7 +84,7 @@ def _dimension(plan: Plan, contract: DimensionContract) -> Dimension:
     server, settings = plan.settings.master, plan.settings.dimensions[contract.name]
     shaped_by = repr((contract, settings, server, str(server.password), plan.options(contract.name)))
     if shaped_by not in _dimensions:
-        join = make_join(plan, contract.name, _masters.enter_context(open_master(server, contract)))
+        join = plan.make_join(contract.name, _masters.enter_context(open_master(server, contract)))
         _dimensions[shaped_by] = Dimension(contract, join, _prediction(plan, contract.name, join.relation))
     return _dimensions[shaped_by]
 
@@ -101,12 +97,3 @@ def _prediction(plan: Plan, name: str, relation: Relation) -> Predict:
         return plan.predict(name, relation, max(1, round(_STEP**step))).mu
 
     return lambda sales: of_size(round(math.log(sales, _STEP)))
-
-
-def make_join(plan: Plan, name: str, master: Master) -> Join:
-    """The join the settings ask for. Refuses a budget it cannot work in."""
-    settings = plan.settings.dimensions[name]
-    try:
-        return joins.make(plan.join(name), master, settings.memory, plan.options(name))
-    except BudgetTooSmall as error:
-        raise BudgetTooSmall(f"dimensions.{name}.memory = {settings.memory}: {error}") from error

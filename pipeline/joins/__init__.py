@@ -1,5 +1,6 @@
 """The registry of joins: one line each, chosen by name in the settings. `make` is the only way to a join."""
 
+from pipeline.joins import join
 from pipeline.joins.auto import AUTO
 from pipeline.joins.cmeshjoin import CMESHJOIN
 from pipeline.joins.cost.door import with_offers
@@ -48,6 +49,7 @@ __all__ = [
     "Options",
     "Prediction",
     "Recipe",
+    "check",
     "least_memory",
     "make",
     "predict",
@@ -70,6 +72,11 @@ def recipe(name: str) -> Recipe:
 def make(name: str, master: Master, memory: int, options: Options = USUAL) -> Join:
     """The join of this name. Refuses a budget it cannot work in, and a table it cannot read."""
     return Join(_ALL[name], master, memory, options)
+
+
+def check(name: str, master: Master, memory: int, options: Options = USUAL) -> None:
+    """Refuse what `make` would refuse, and make nothing."""
+    join.check(_ALL[name], master, memory, options)
 
 
 def least_memory(name: str, R: Relation, options: Options = USUAL) -> int:

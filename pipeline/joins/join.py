@@ -32,34 +32,13 @@ class Join:
         self.master = master
         self.memory = memory  # bytes for everything this join keeps or makes
         self.statistics = JoinStatistics()
-        size = master.statistics()
-        self.coder = KeyCoder(master.key_type, size.key_bytes)
-        self.relation = relation(size, self.coder.words, master.unique)
-        question = recipe.question(memory, self.relation, options)
-        if recipe.needs_index and not master.unique:
-            raise NotUnique(
-                f"{recipe.name} needs a unique index on the natural key of the master table, which has none. "
-                "Add one, or use meshjoin or r-meshjoin, which need no index and deliver every row of a key."
-            )
-        if question.memory < (least := recipe.model.least(question)):
-            raise BudgetTooSmall(
-                f"{recipe.name}: memory = {memory:,} bytes, but {recipe.least_for(size.rows)} needs "
-                f"{memory_for(least):,}. Raise the dimension's memory to at least {memory_for(least):,} bytes."
-            )
-        self._longest_offer = question.offer
+        self.setting = setting = check(recipe, master, memory, options, self.statistics)
+        self.coder = setting.coder
+        self.relation = setting.question.R
+        self._longest_offer = setting.question.offer
         self._asks_by_key = recipe.asks_by_key
         self._most_long_keys = max(1, memory // LONG_KEYS_SHARE // LONG_KEY_BYTES)
         self._null_keys: list[Positions] = []
-        setting = Setting(
-            master,
-            size,
-            self.coder,
-            question,
-            max_staleness=options.max_staleness,
-            absent_staleness=options.absent_staleness,
-            clock=options.clock,
-            statistics=self.statistics,
-        )
         self.algorithm = recipe.build(setting)
 
     def offer(self, positions: Positions, keys: pa.Array) -> int:
@@ -154,3 +133,32 @@ class Join:
         if len(long) <= room:
             return keys
         return keys.slice(0, int(long[max(0, room)])) if self.algorithm.pending or room > 0 else keys.slice(0, 1)
+
+
+def check(
+    recipe: Recipe, master: Master, memory: int, options: Options, statistics: JoinStatistics | None = None
+) -> Setting:
+    """What the algorithm will find, or the refusal of a table it cannot read, or of a budget it cannot work in."""
+    size = master.statistics()
+    coder = KeyCoder(master.key_type, size.key_bytes)
+    question = recipe.question(memory, relation(size, coder.words, master.unique), options)
+    if recipe.needs_index and not master.unique:
+        raise NotUnique(
+            f"{recipe.name} needs a unique index on the natural key of the master table, which has none. "
+            "Add one, or use meshjoin or r-meshjoin, which need no index and deliver every row of a key."
+        )
+    if question.memory < (least := recipe.model.least(question)):
+        raise BudgetTooSmall(
+            f"{recipe.name}: memory = {memory:,} bytes, but {recipe.least_for(size.rows)} needs "
+            f"{memory_for(least):,}. Raise the dimension's memory to at least {memory_for(least):,} bytes."
+        )
+    return Setting(
+        master,
+        size,
+        coder,
+        question,
+        max_staleness=options.max_staleness,
+        absent_staleness=options.absent_staleness,
+        clock=options.clock,
+        statistics=JoinStatistics() if statistics is None else statistics,
+    )

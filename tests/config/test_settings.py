@@ -272,6 +272,20 @@ def test_reading_settings_loads_neither_numpy_nor_pyarrow() -> None:
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "\n"
 
 
+def test_to_plan_and_to_ask_the_models_loads_no_compiler() -> None:
+    """It takes a third of a second and a hundred megabytes, in a driver that joins nothing."""
+    asked = (
+        "import sys; from pipeline import joins; from pipeline.plan import resolve; "
+        "from pipeline.config.settings import Settings; from pipeline.master.memory import MemoryMaster; "
+        "R = MemoryMaster.of({b'a': 1}); plan = resolve(Settings()); plan.check_join('product', R); "
+        "print(*{'numba', 'llvmlite'} & set(sys.modules)); "
+        "plan.make_join('product', R).offer(*[R.table['surrogate_key'].to_numpy(), R.table['key'].combine_chunks()]); "
+        "print('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "\nTrue\n"
+
+
 @pytest.mark.parametrize("front_stage", [False, True])
 @pytest.mark.parametrize("algorithm", JOINS)
 def test_a_memory_that_is_too_little_for_any_table_is_refused_without_a_table(

@@ -13,7 +13,6 @@ import pytest
 from pipeline import flow, source
 from pipeline.answers.task import Offsets, TaskAnswer, decode, encode
 from pipeline.config.settings import load
-from pipeline.driver.worker import make_join
 from pipeline.enrich import Dimension
 from pipeline.errors import MasterReadFailed, WarehouseRefused
 from pipeline.flow import SaleFlow
@@ -143,7 +142,7 @@ def test_which_way_auto_took_arrives_at_the_endpoint(tmp_path: Path, masters) ->
     """From the join's own count, through a task's answer, to what Prometheus is told."""
     assignments = ["dimensions.product.memory=4 MiB", "dimensions.store.algorithm=inlj"]
     flow, plan = flow_into(tmp_path, masters, *assignments), resolve(load(None, assignments, {}))
-    auto = make_join(plan, "product", master_of(plan, "product", {b"P%d" % n: n for n in range(20_000)}))
+    auto = plan.make_join("product", master_of(plan, "product", {b"P%d" % n: n for n in range(20_000)}))
     flow.dimensions[0] = Dimension(plan.dimensions["product"], auto)
     metrics = Metrics()
     for batch in range(3):

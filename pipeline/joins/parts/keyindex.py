@@ -17,11 +17,11 @@ _REFUSED = -2  # in what `add` returns
 class KeyIndex:
     """
     Idea
-        Buckets with chains, as many buckets as keys. A key has a slot for as long as it is here, by which others know
-        it; a slot that is free is the next one's.
+        Buckets with chains, three buckets for two keys. A key has a slot for as long as it is here, by which others
+        know it; a slot that is free is the next one's.
 
     Memory
-        capacity * (8 * words + 9): code, chain, flag, bucket. It grows with the capacity, key by key.
+        capacity * (8 * words + 11): code, chain, flag, buckets. It grows with the capacity, key by key.
 
     Example
         >>> index = KeyIndex(capacity=3, words=1)
@@ -36,7 +36,7 @@ class KeyIndex:
     def __init__(self, capacity: int, words: int) -> None:
         self.capacity = capacity
         self.codes: Codes = np.zeros((max(1, capacity), words), np.uint64)
-        self._first = np.full(max(1, capacity), ABSENT, np.int32)  # of a bucket's chain
+        self._first = np.full(_buckets(capacity), ABSENT, np.int32)  # of a bucket's chain
         self._after = np.empty(capacity, np.int32)  # a slot, in its chain or among the free ones
         self._used = np.zeros(capacity, np.bool_)
         self._free = np.zeros(2, np.int32)  # the first free slot, and how many there are
@@ -44,7 +44,7 @@ class KeyIndex:
 
     @staticmethod
     def bytes_for(capacity: int, words: int) -> int:
-        return max(1, capacity) * (8 * words + 9) + 8
+        return max(1, capacity) * (8 * words + 5) + 4 * _buckets(capacity) + 8
 
     def __len__(self) -> int:
         """Distinct keys in the index."""
@@ -103,3 +103,7 @@ class KeyIndex:
         # Every key is in one chain, once.
         chained = [kernels.chain(first, self._after) for first in self._first.tolist() if first != ABSENT]
         assert np.array_equal(np.sort(np.concatenate([np.empty(0, np.int32), *chained])), used)
+
+
+def _buckets(capacity: int) -> int:
+    return max(1, capacity + capacity // 2)

@@ -1,0 +1,278 @@
+"""The joins' inner loops, compiled: hash tables and chains of waiting sales, one key after the other.
+
+Array operations have no word for "go on to the next in the chain": without compiled loops a probe passes over all
+waiting sales, whatever it finds. To import this module compiles it, which takes some seconds the first time. What was
+compiled is kept beside this file, and serves every processor of the kind; an image brings it along in `compiled/`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+_HERE = Path(__file__).parent
+_SHIPPED = _HERE / "compiled"
+
+
+def _place() -> Path | None:
+    """Where what was compiled is kept, if not beside this file."""
+    if os.access(_SHIPPED if _SHIPPED.is_dir() else _HERE, os.W_OK):
+        return _SHIPPED if _SHIPPED.is_dir() else None
+    # What lies there is run: it must be a folder of ours, closed to others, and whole as soon as it is there.
+    own = Path(tempfile.gettempdir()) / f"millrace-compiled-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        if not own.exists():
+            unfinished = Path(tempfile.mkdtemp(prefix=f"{own.name}-"))
+            if _SHIPPED.is_dir():
+                shutil.copytree(_SHIPPED, unfinished, dirs_exist_ok=True)
+                unfinished.chmod(0o700)
+            unfinished.rename(own)
+    known = own.is_dir() and own.lstat().st_uid == os.getuid() and stat.S_IMODE(own.lstat().st_mode) == 0o700
+    return own if known else None
+
+
+os.environ.setdefault("NUMBA_CPU_NAME", "generic")
+if "NUMBA_CACHE_DIR" not in os.environ and (_own := _place()) is not None:
+    os.environ["NUMBA_CACHE_DIR"] = str(_own)
+
+import numba  # noqa: E402  # reads its settings when it is loaded
+import numpy as np  # noqa: E402
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ODD = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F], np.uint64)
+_HALF, _FIRST = np.uint64(32), np.uint64(0)
+
+_Codes = numba.types.Array(numba.uint64, 2, "C", readonly=True)  # of Arrow's memory, if keys are integers
+_Kept = numba.types.Array(numba.uint64, 2, "C")
+_Ints = numba.types.Array(numba.int32, 1, "C")
+_Numbers = numba.types.Array(numba.int32, 1, "C", readonly=True)
+_Places = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_Longs = numba.types.Array(numba.int64, 1, "C")
+_Flags = numba.types.Array(numba.boolean, 1, "C")
+_int = numba.int64
+
+
+def _compiled(signature: Any) -> Callable[[F], F]:
+    def compile(function: F) -> F:
+        loop: F
+        try:
+            loop = numba.njit(signature, cache=True, nogil=True)(function)
+        except (OSError, RuntimeError):  # no place to keep it, or what is kept there cannot be read
+            loop = numba.njit(signature, nogil=True)(function)
+        return loop
+
+    return compile
+
+
+def _part(function: F) -> F:
+    """A piece of the others. Indices are made numbers without a sign: else each is asked whether it is negative."""
+    part: F = numba.njit(function, inline="always")
+    return part
+
+
+@_part
+def _bucket(codes: Any, row: Any, buckets: Any) -> Any:
+    """A key's place in a table of any size."""
+    mixed = codes[row, _FIRST] * _ODD[0]
+    for word in range(1, codes.shape[1]):
+        mixed ^= mixed >> _HALF
+        mixed += codes[row, word]
+        mixed *= _ODD[word % 3]
+    mixed ^= mixed >> _HALF
+    mixed *= _ODD[1]
+    return ((mixed >> _HALF) * buckets) >> _HALF
+
+
+# The loop through a chain stands in `find` and in `add`: as a part of its own it would count, for each key, the uses of
+# its arrays, which takes longer than the loop.
+
+
+@_compiled(_Ints(_Codes, _Codes, _Numbers, _Numbers))
+def find(codes: Any, kept: Any, first: Any, after: Any) -> Any:
+    """The slot of each key, or -1. `first`: the slot at the head of each bucket's chain, `after`: the next in it."""
+    slots, buckets, words = np.empty(len(codes), np.int32), np.uint64(len(first)), codes.shape[1]
+    # In two passes, so that the memory's answers come while others are asked for.
+    for row in range(len(codes)):
+        slots[row] = first[_bucket(codes, np.uint64(row), buckets)]
+    for row in range(len(codes)):
+        slot = slots[row]
+        while slot >= 0:
+            word = 0
+            while word < words and kept[np.uint64(slot), np.uint64(word)] == codes[np.uint64(row), np.uint64(word)]:
+                word += 1
+            if word == words:
+                break
+            slot = after[np.uint64(slot)]
+        slots[row] = slot
+    return slots
+
+
+@_compiled(_Ints(_Codes, _Kept, _Ints, _Ints, _Flags, _Ints))
+def add(codes: Any, kept: Any, first: Any, after: Any, used: Any, free: Any) -> Any:
+    """The same, with a slot for new keys; -2 where none was left.
+
+    `free`: the first slot without a key, and how many there are; `after` leads to the others.
+    """
+    slots, buckets, words = np.empty(len(codes), np.int32), np.uint64(len(first)), codes.shape[1]
+    for row in range(len(codes)):
+        bucket = _bucket(codes, np.uint64(row), buckets)
+        slot = first[bucket]
+        while slot >= 0:
+            word = 0
+            while word < words and kept[np.uint64(slot), np.uint64(word)] == codes[np.uint64(row), np.uint64(word)]:
+                word += 1
+            if word == words:
+                break
+            slot = after[np.uint64(slot)]
+        if slot < 0:
+            slot = free[0]
+            if slot < 0:
+                slots[row] = -2
+                continue
+            free[0], free[1] = after[slot], free[1] - 1
+            for word in range(words):
+                kept[slot, word] = codes[row, word]
+            after[slot], first[bucket] = first[bucket], slot
+            used[slot] = True
+        slots[row] = slot
+    return slots
+
+
+@_compiled(numba.void(_Numbers, _Codes, _Ints, _Ints, _Flags, _Ints))
+def remove(slots: Any, kept: Any, first: Any, after: Any, used: Any, free: Any) -> None:
+    """Forget the keys of these (distinct) slots."""
+    for slot in slots:
+        bucket = _bucket(kept, np.uint64(slot), np.uint64(len(first)))
+        here = first[bucket]
+        if here == slot:
+            first[bucket] = after[slot]
+        else:
+            while after[here] != slot:
+                here = after[here]
+            after[here] = after[slot]
+        used[slot] = False
+        after[slot], free[0], free[1] = free[0], slot, free[1] + 1
+
+
+@_compiled(numba.void(_Numbers, _int, _Ints, _Ints, _Ints, _Ints))
+def enqueue(slots: Any, end: int, slot: Any, earlier: Any, newest: Any, uses: Any) -> None:
+    """Sales with the keys of these slots take the places from `end` on.
+
+    `earlier`: the place before with the same key.
+    """
+    for number in range(len(slots)):
+        key, place = slots[number], end + number
+        slot[place], earlier[place], newest[key] = key, newest[key], place
+        uses[key] += 1
+
+
+@_compiled(_int(_Numbers, _Numbers, _Ints, _Ints, _Ints, _Longs, _Ints))
+def pairs(slots: Any, rows: Any, slot: Any, earlier: Any, newest: Any, places: Any, numbers: Any) -> Any:
+    """Every sale with one of these keys, and the row's number; how many there are.
+
+    Places that are gone leave the chain.
+    """
+    found = 0
+    for number in range(len(slots)):
+        key = slots[number]
+        place, before = newest[key], -1
+        while place >= 0:
+            if slot[place] == key:
+                places[found], numbers[found] = place, rows[number]
+                found += 1
+                before = place
+            elif before < 0:
+                newest[key] = earlier[place]
+            else:
+                earlier[before] = earlier[place]
+            place = earlier[place]
+    return found
+
+
+@_compiled(_int(_Places, _int, _Ints, _Ints, _Ints, _Ints))
+def leave(places: Any, gone: int, slot: Any, newest: Any, uses: Any, last: Any) -> Any:
+    """These (distinct) places are free; the keys that no sale has any more, in `last`, and their number."""
+    count = 0
+    for place in places:
+        key = slot[place]
+        slot[place] = gone
+        uses[key] -= 1
+        if not uses[key]:
+            newest[key] = -1
+            last[count] = key
+            count += 1
+    return count
+
+
+@_compiled(_int(_int, _int, _int, _Longs, _Ints, _Ints, _Ints, _Flags))
+def close_up(begin: int, end: int, gone: int, positions: Any, slot: Any, earlier: Any, newest: Any, met: Any) -> Any:
+    """Move the sales to the first places, in their order, their chains with them; how many there are."""
+    count = 0
+    for place in range(begin, end):
+        if slot[place] != gone:
+            newest[slot[place]] = -1
+    for place in range(begin, end):
+        key = slot[place]
+        if key != gone:
+            positions[count], slot[count] = positions[place], key
+            earlier[count], newest[key] = newest[key], count
+            if len(met):
+                met[count] = met[place]
+            count += 1
+    for place in range(count, end):
+        slot[place] = gone
+        if len(met):
+            met[place] = False
+    return count
+
+
+@_compiled(_int(_int, _int, _int, _Numbers, _Longs))
+def oldest(begin: int, end: int, gone: int, slot: Any, places: Any) -> Any:
+    """The first places that are not gone, as many as `places` takes; how many there are."""
+    count = 0
+    for place in range(begin, end):
+        if count == len(places):
+            break
+        if slot[place] != gone:
+            places[count] = place
+            count += 1
+    return count
+
+
+@_compiled(numba.void(_Numbers, _Numbers, _Ints, _Ints, _Ints, _Ints))
+def put(keys: Any, pages: Any, page_of: Any, first: Any, before: Any, after: Any) -> None:
+    """Each of these keys onto its page, off another one if it was there; page -1: on none."""
+    for number in range(len(keys)):
+        key, page, old = keys[number], pages[number], page_of[keys[number]]
+        if old >= 0:
+            if before[key] >= 0:
+                after[before[key]] = after[key]
+            else:
+                first[old] = after[key]
+            if after[key] >= 0:
+                before[after[key]] = before[key]
+        page_of[key] = page
+        if page >= 0:
+            before[key], after[key] = -1, first[page]
+            if first[page] >= 0:
+                before[first[page]] = key
+            first[page] = key
+
+
+@_compiled(_Ints(_int, _Numbers))
+def chain(key: int, after: Any) -> Any:
+    """This key and all behind it."""
+    count, here = 0, key
+    while here >= 0:
+        count, here = count + 1, after[here]
+    keys = np.empty(count, np.int32)
+    for number in range(count):
+        keys[number], key = key, after[key]
+    return keys
