@@ -202,15 +202,11 @@ class RowCache(KeptRows):
 
 
 def _widths(rows: pa.Table, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Bytes of each of these rows; none for NO_ROW."""
-    fixed, texts = 1.0, np.zeros(len(rows) + 1)  # a byte for the bits that tell nulls; the last is NO_ROW's
+    """Bytes of each of these rows, which together are those of the table; none for NO_ROW."""
+    widths = np.zeros(len(rows) + 1)  # the last is NO_ROW's
     for column in rows.columns:
-        if pa.types.is_primitive(column.type):
-            fixed += column.type.bit_width / 8 + 1 / 8
-        elif pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-            texts[:-1] += 4 + np.asarray(pc.fill_null(pc.binary_length(column), 0))
-        else:
-            texts[:-1] += column.nbytes / max(1, len(column))
-    texts[:-1] += fixed
-    widths: npt.NDArray[np.float64] = texts[numbers]
-    return widths
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            widths[:-1] += np.asarray(pc.fill_null(pc.binary_length(column), 0))
+    widths[:-1] += (rows.nbytes - widths.sum()) / max(1, len(rows))
+    chosen: npt.NDArray[np.float64] = widths[numbers]
+    return chosen
