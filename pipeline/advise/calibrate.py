@@ -40,8 +40,8 @@ class Sample:
     rows: int  # of R
 
 
-def calibrate(master: Master, connections: int = 2, say: Say = lambda line: None) -> UnitCosts:
-    """Measure every unit cost on this master. Takes some ten seconds.
+def calibrate(master: Master, connections: int = 2, say: Say = lambda line: None, memory: int = 32 << 20) -> UnitCosts:
+    """Measure every unit cost on this master, for joins with so much memory. Takes some ten seconds.
 
     Where R has no index on the key, the costs of look-ups and pages stay the built-in ones: nothing can use them.
     """
@@ -49,7 +49,7 @@ def calibrate(master: Master, connections: int = 2, say: Say = lambda line: None
     say(f"{rows:,} rows")
     costs = replace(UnitCosts(), scan=_scan(master))
     say(f"scan: {_told(costs.scan)}")
-    steps: dict[str, Any] = _steps(master)
+    steps: dict[str, Any] = _steps(master, memory)
     say("own steps: " + ", ".join(f"{name} {seconds * 1e9:.0f} ns" for name, seconds in steps.items()))
     costs = own_steps(master, replace(costs, **steps))
     iterations = ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in costs.loops)
@@ -147,10 +147,11 @@ def _pieces(sample: Sample, keys: int) -> Iterator[pa.Array]:
             yield sample.keys.slice(start, keys)
 
 
-def _steps(master: Master) -> dict[str, float]:
+def _steps(master: Master, memory: int) -> dict[str, float]:
     """The joins' own steps, each on as many sales and rows as are usual, over rows of this master."""
     rows = master.scan(None, _BLOCK).rows
-    coder = KeyCoder(master.key_type, master.statistics().key_bytes)
+    size = master.statistics()
+    coder = KeyCoder(master.key_type, size.key_bytes)
     keys = rows["key"].combine_chunks()
     if not len(keys):
         return {}
@@ -180,7 +181,7 @@ def _steps(master: Master) -> dict[str, float]:
         "c_E": c_E,
         "c_H": c_H,
         "c_O": pairs + _step(lambda: matched_rows(rows, numbers), _BLOCK),
-        "c_F": _hit(rows, coder),
+        "c_F": _hit(rows, coder, size.rows, memory),
         "c_P": _offer(rows),
         "loop": _loop(rows),
     }
@@ -204,14 +205,16 @@ def _offer(rows: pa.Table) -> float:
     return _step(lambda: join.offer(np.zeros(1, np.int64), key), 1)
 
 
-def _hit(rows: pa.Table, coder: KeyCoder) -> float:
-    """Finding a sale's row in the front stage's cache."""
-    codes = coder.encode(rows["key"].combine_chunks(), remember=False)
-    cache = RowCache(len(rows), 2 * max(8.0, rows.nbytes / len(rows)), coder.words, rows.schema)
-    ones, never = np.ones(len(rows), np.float32), np.full(len(rows), 1e6)
-    cache.consider(Newcomers(codes, rows, ones, never))
+def _hit(sample: pa.Table, coder: KeyCoder, R_t: int, memory: int) -> float:
+    """Finding a sale's row in a cache of as many rows as so much memory holds: a large one is further away."""
+    random, row_bytes = np.random.default_rng(3), max(8.0, sample.nbytes / len(sample))
+    capacity = max(1, min(R_t, RowCache.capacity_for(memory, row_bytes, coder.words)))
+    rows = sample.take(pa.array(np.arange(capacity) % len(sample))).combine_chunks()
+    codes = random.integers(0, 1 << 63, (capacity, coder.words)).astype(np.uint64)  # distinct, for all that is likely
+    cache = RowCache(capacity, 2 * row_bytes, coder.words, rows.schema)
+    cache.consider(Newcomers(codes, rows, np.ones(capacity, np.float32), np.full(capacity, 1e6)))
     cache.merge(0.0)
-    block = codes[np.random.default_rng(3).integers(0, len(rows), _BLOCK)]
+    block = codes[random.integers(0, capacity, _BLOCK)]
     return _step(lambda: cache.use(cache.find(block, 1.0)), _BLOCK)
 
 

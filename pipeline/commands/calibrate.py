@@ -20,7 +20,10 @@ def command(config: Config = None, set_: Set = None) -> None:
         print(f"{name}:", file=sys.stderr)
         with open_master(plan.settings.master, contract) as master:
             connections = plan.settings.master.connections
-            measured[name] = calibrate.calibrate(master, connections, lambda line: print(f"  {line}", file=sys.stderr))
+            memory = plan.settings.dimensions[name].memory
+            measured[name] = calibrate.calibrate(
+                master, connections, lambda line: print(f"  {line}", file=sys.stderr), memory
+            )
     where = plan.settings.master
     costs_file.save(
         where.costs, measured, f"Measured by millrace calibrate on {where.host}:{where.port}/{where.database}."

@@ -65,6 +65,7 @@ class Algorithm(ABC):
         self.master, self.coder, self.statistics = setting.master, setting.coder, setting.statistics
         self.setting = setting
         self.question = setting.question
+        self.asked_at = setting.clock()  # when the master was asked for the rows that `iterate` handed out last
 
     @property
     @abstractmethod

@@ -77,6 +77,7 @@ class Fetch(Algorithm):
         self._grows = self._draining = False  # sales came since the last step; no more will come
         self._newest, self._arrived = -1, False  # position of the last sale; it is in no segment of the scan yet
         self._looked_up = 0.0  # seconds since the join was made
+        self._scan_asked_at = 0.0  # when the scan's next read was asked for, at the earliest
         self._answer_bytes = 0
         self._windows = 0
 
@@ -119,13 +120,13 @@ class Fetch(Algorithm):
 
     def _look_up(self) -> Iterator[list[Served]]:
         """Ask for the keys, a query after the other over all connections, for as long as new ones come in time."""
-        under_way: deque[Slots] = deque()
+        under_way: deque[tuple[Slots, float]] = deque()
         questions = self._questions(under_way)
         answers = self.master.lookups(questions) if self.split.lanes > 1 else map(self.master.lookup, questions)
         took, keys, asked = 0.0, 0, 0
         began = self.setting.clock()
         for rows in answers:
-            some = under_way.popleft()
+            some, self.asked_at = under_way.popleft()
             served = self._release(self._waiting.with_keys(some), rows)
             self._rounds.answered(some)
             took, keys, asked = took + self.setting.clock() - began, keys + len(some), asked + 1
@@ -139,7 +140,7 @@ class Fetch(Algorithm):
             line = self.costs.lookup
             self._learn("lookup", keys, took, thought=asked * line.request + keys * (line.item + self.costs.c_K))
 
-    def _questions(self, under_way: deque[Slots]) -> Iterator[pa.Array]:
+    def _questions(self, under_way: deque[tuple[Slots, float]]) -> Iterator[pa.Array]:
         """Keys that were not asked for yet; while more may come, not much fewer of them than at first."""
         few = 0
         for _ in range(_LONGEST_FLOW):
@@ -148,19 +149,21 @@ class Fetch(Algorithm):
                 return
             some = self._rounds.take(-(-left // cost.queries(left, self.split.b, self.split.lanes)))
             few = few or len(some) // 2
-            under_way.append(some)
+            under_way.append((some, self.setting.clock()))
             yield self.coder.decode(self._waiting.index.codes_of(some))
 
     def _scan(self) -> Iterator[list[Served]]:
         """As R-MESHJOIN, a read ahead, until looking up the remaining sales is cheaper than finishing the cycle."""
-        self._arrived = True
+        self._arrived, self._scan_asked_at = True, self.setting.clock()
         took, rows_read = 0.0, 0
         while True:
             began = self.setting.clock()
             if self._arrived:
                 self._cycle.enqueue(self._newest)
                 self._arrived = False
+            self.asked_at = self._scan_asked_at
             rows = self._cycle.read()
+            self._scan_asked_at = self.setting.clock()  # the next read may be under way since
             served = self._matched(rows)
             for last in self._cycle.complete():
                 # Every row that was there throughout has been seen: a sale that still waits has none.
@@ -192,6 +195,7 @@ class Fetch(Algorithm):
     def _read_pages(self, pages: npt.NDArray[np.int32]) -> Iterator[list[Served]]:
         self._admits = False  # the page of a sale that came now might have been read already
         for page in pages.tolist():
+            self.asked_at = self.setting.clock()
             yield self._matched(self._pages.read(page))
         self._admits = True
         self._pages.refresh()

@@ -180,7 +180,10 @@ class FrontStage(Algorithm):
         self._probed = 0
 
     def _expiry(self, count: int, life: float) -> npt.NDArray[np.float64]:
-        expires: npt.NDArray[np.float64] = self._now() + life * (1 - _JITTER * self._random.random(count))
+        """Behind the moment in which the master was asked: while it answers, its rows grow old already."""
+        expires: npt.NDArray[np.float64] = (
+            self.inner.asked_at - self._born + life * (1 - _JITTER * self._random.random(count))
+        )
         return expires
 
     def _now(self) -> float:

@@ -116,6 +116,7 @@ class HybridJoin(Algorithm):
 
     #    3    Read a page p of R into disk buffer using dequeued value as an index.
     def _read(self, page: int | None, asked: Slots) -> pa.Table:
+        self.asked_at = self.setting.clock()
         keys = self.coder.decode(self._waiting.index.codes_of(asked))
         rows = self.master.lookup(keys) if page is None else self._pages.read(page, keys)
         self._buffer_bytes = rows.nbytes

@@ -90,6 +90,7 @@ class IndexNestedLoopJoin(Algorithm):
         return self._waiting.with_keys(slots), self._waiting.index.codes_of(slots)
 
     def _look_up(self, codes: Codes) -> pa.Table:
+        self.asked_at = self.setting.clock()
         rows = self.master.lookup(self.coder.decode(codes))
         self._answer_bytes = rows.nbytes
         return rows

@@ -134,6 +134,7 @@ class MeshJoin(Algorithm):
             self._arrived = 0
 
     def _read(self) -> None:
+        self.asked_at = self.setting.clock()
         self._rows = self._scan.read()
         codes = self.codes_of(self._rows)
         self._portions.extend(self._waiting.portions(codes))

@@ -117,7 +117,7 @@ class SlotJoin(Algorithm):
         if page in self._cache or not self.split.reads_pages:
             self._unproved = slots
             return self._prove()
-        asked_at = self.setting.clock()
+        self.asked_at = self.setting.clock()
         codes = self._waiting.index.codes_of(slots)
         also = self.coder.decode(codes) if len(slots) <= self._few else None
         rows = self._directory.read(page, also)
@@ -127,7 +127,7 @@ class SlotJoin(Algorithm):
         served = []
         if len(places):
             self._note(page, len(places))
-            kept = self._keep(page, rows, row_codes, asked_at)
+            kept = self._keep(page, rows, row_codes, self.asked_at)
             table, match = (rows, numbers.astype(np.int64)) if kept else matched_rows(rows, numbers)
             served.append(Served(self._release(places), table, match))
         left = slots[self._keys.page_of[slots] == page]
@@ -140,6 +140,7 @@ class SlotJoin(Algorithm):
     def _prove(self) -> list[Served]:
         """Ask for keys by their names: some are on another page than thought, the others are proved absent."""
         asked, self._unproved = self._unproved[: self.split.b], self._unproved[self.split.b :]
+        self.asked_at = self.setting.clock()
         rows = self.master.lookup(self.coder.decode(self._waiting.index.codes_of(asked)))
         self._answer_bytes = rows.nbytes
         sales = self._waiting.with_keys(asked)

@@ -84,7 +84,6 @@ class ExtendedHybridJoin(HybridJoin):
             waiting=self.split.h_S,
         )
         self._generation = 0
-        self._read_at = 0.0
         self._hits: list[Served] = []
         self._asked: Slots = np.empty(0, np.int32)  # keys asked for by name in the last read, and their pages
         self._pages_asked: Pages = np.empty(0, np.int32)
@@ -148,7 +147,6 @@ class ExtendedHybridJoin(HybridJoin):
     #   16    LOAD a disk partition p_i (where 2 <= i <= n) of R into the swappable part of the disk buffer using the
     #         join attribute value as an index.
     def _read(self, page: int | None, asked: Slots) -> pa.Table:
-        self._read_at = self.setting.clock()
         self._asked, self._pages_asked = asked, self._keys.page_of[asked]
         return super()._read(page, asked)
 
@@ -174,7 +172,7 @@ class ExtendedHybridJoin(HybridJoin):
         if page is not None:
             self._resident.observe(page, sales)
             if len(rows) < self._pages.limit:
-                self._resident.consider(page, sales, rows, self._read_at)
+                self._resident.consider(page, sales, rows, self.asked_at)
 
     @property
     def room(self) -> int:

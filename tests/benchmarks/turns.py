@@ -1,9 +1,9 @@
 """The joins of two checkouts by turns, without a server: turns.py OTHER [seconds] [turns].
 
 What changes in a join's own steps shows here and nowhere else: R lies in this process and answers at once. Each join
-gets an endless stream over 200 000 rows, uniform and by Zipf's law, with 1, 8 and 32 MiB, once to warm up and once to be
-counted. A process for each checkout and turn, one after the other; the better of its turns counts, for a machine that is
-disturbed is slower and never faster.
+gets an endless stream over 200 000 rows, uniform and by Zipf's law, with 1, 8 and 32 MiB, once to warm up and once to
+be counted. A process for each checkout and turn, one after the other; the better of its turns counts, for a machine
+that is disturbed is slower and never faster.
 """
 
 from __future__ import annotations

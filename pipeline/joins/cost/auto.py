@@ -36,9 +36,11 @@ def predict(question: Question[Batched]) -> Prediction:
 
 @lru_cache(maxsize=128)
 def has_cache(question: Question[Batched]) -> bool:
-    """Whether a cache promises clearly more than look-ups alone."""
+    """Whether a cache promises clearly more than look-ups alone; one of all of R does, for it spares the master."""
     if question.memory < STAGED.least(question):
         return False
+    if STAGED.split(question).h_R >= question.R.R_t:
+        return True
     return STAGED.predict(question).mu > _WORTH_A_CACHE * inlj.predict(plain(question)).mu
 
 

@@ -38,8 +38,8 @@ class UnitCosts:
     c_F: float = 1.0e-7  # probing the front stage's cache with a sale
     c_P: float = 3.0e-4  # one offer, however few sales: a small memory takes them in small pieces
     c_S: float = 0.5e-7  # reading a sale from the stream: its key's code
-    c_A: float = 2.0e-7  # adding a sale to H and Q
-    c_E: float = 1.0e-7  # removing a sale from H and Q
+    c_A: float = 0.5e-7  # adding a sale to H and Q
+    c_E: float = 0.5e-7  # removing a sale from H and Q
     c_H: float = 1.0e-7  # probing H with a row, the row's code included
     c_O: float = 1.0e-7  # a result
     loops: tuple[tuple[str, float], ...] = ()  # `loop` of single joins, where it was measured
