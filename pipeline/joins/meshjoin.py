@@ -22,6 +22,7 @@ from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
 @dataclass(frozen=True)
 class Settings:
     b: int = 0  # rows a read; 0: as the cost model finds best
+    published: bool = False  # each sale stays for its whole cycle, also when it has met its row
 
     def __post_init__(self) -> None:
         at_least(0, b=self.b)
@@ -41,10 +42,11 @@ class MeshJoin(Algorithm):
         b counts rows, not pages. The w sales of an iteration lie at the end of H and Q from the moment they are
         offered: there is no second buffer to copy them from. Segments leave when their cycle ends, not when the
         queue is full (see CyclicScan). With `drain` an iteration goes on without w new sales; if all waiting sales
-        have been served, they leave before their cycle ends. With a unique key a sale is put out once, though R may
-        move a row. Where keys repeat in R, the pairs of one read may be many times the memory: then the iteration ends
-        with as many as there is room for, the next ones go on with the same read, and no sale is admitted meanwhile.
-        With little memory Q has fewer than k slots, and an iteration without a free slot admits no sale.
+        have been served, they leave before their cycle ends (not so if `published`). With a unique key a sale is put
+        out once, though R may move a row. Where keys repeat in R, the pairs of one read may be many times the memory:
+        then the iteration ends with as many as there is room for, the next ones go on with the same read, and no sale
+        is admitted meanwhile. With little memory Q has fewer than k slots, and an iteration without a free slot admits
+        no sale.
 
     Example
         >>> from pipeline.joins import make
@@ -182,8 +184,8 @@ class MeshJoin(Algorithm):
 
     @property
     def pending(self) -> int:
-        """Where a key may have many rows, no sale is finished before its cycle ends."""
-        return len(self._waiting) - self._met
+        """Where a key may have many rows, or as published, no sale is finished before its cycle ends."""
+        return len(self._waiting) - (0 if self.question.settings.published else self._met)
 
     def memory_used(self) -> dict[str, int]:
         sales = self._waiting.nbytes + self.coder.nbytes

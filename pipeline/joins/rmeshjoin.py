@@ -30,8 +30,8 @@ class ReducedMeshJoin(MeshJoin):
         MESHJOIN's parts explicit and so spreads the memory better. meshjoin-default-vs-optimal-2010 says how large a
         disk buffer to take: the one that is best for 20 MB, for every budget. Ours are the slots (there: R_t / b of
         them, of w sales each; here few, spread over the cycle), that an iteration never waits for sales, and that a
-        sale whose key is unique in R leaves when it has met its row. With less memory the disk buffer takes at most
-        half of it.
+        sale whose key is unique in R leaves when it has met its row (not so if `published`). With less memory the disk
+        buffer takes at most half of it.
 
     Example
         >>> import numpy as np, pyarrow as pa
@@ -62,4 +62,5 @@ class ReducedMeshJoin(MeshJoin):
         return False
 
     def _put_out(self, places: Places) -> Positions:
-        return self._waiting.release(places) if self.master.unique else super()._put_out(places)
+        leaves = self.master.unique and not self.question.settings.published
+        return self._waiting.release(places) if leaves else super()._put_out(places)

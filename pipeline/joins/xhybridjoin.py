@@ -17,13 +17,14 @@ from pipeline.joins.hybridjoin import Settings as HybridJoinSettings
 from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import Slots
-from pipeline.joins.parts.pages import Pages
+from pipeline.joins.parts.pages import PageDirectory, Pages
 from pipeline.joins.parts.resident import ResidentPages, RowNumbers
 
 
 @dataclass(frozen=True)
 class Settings(HybridJoinSettings):
     l: int = -1  # pages that stay; -1: as the cost model finds best  # noqa: E741
+    published: bool = False  # they are R's first, by its index: where R is sorted by how much its rows are wanted
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,9 +46,9 @@ class ExtendedHybridJoin(HybridJoin):
         R need not be sorted by frequency: the pages kept are those observed to serve most sales, and they follow the
         stream when it changes (the paper starts anew then). The resident part is probed with the sales that come in,
         by an index on its rows, not the other way round: so no sale is probed twice, and a probe costs what comes in,
-        not what is kept. What it serves never enters H and Q. It is filled with pages that were read anyway. Its rows
-        expire: none is served older than `max_staleness`. A sale whose page is kept but not its row is asked for by
-        name with the next page.
+        not what is kept. What it serves never enters H and Q. It is filled with pages that were read anyway, or, if
+        `published`, with the first of R. Its rows expire: none is served older than `max_staleness`. A sale whose page
+        is kept but not its row is asked for by name with the next page.
 
     Example
         >>> from pipeline.joins import make
@@ -91,7 +92,23 @@ class ExtendedHybridJoin(HybridJoin):
     # Algorithm 1.
     #    1  LOAD first partition p1 of R into the non-swappable part of the disk buffer.
     #    2  w <- h_S
-    # Here `_observe` fills it, with pages that prove wanted.
+    # As published if `published`; else `_observe` fills it, with pages that prove wanted.
+    def _load_first_partition(self) -> None:
+        self.asked_at = self.setting.clock()
+        self._keep_up_with(self._pages)
+        for page in range(min(self.split.l, self._pages.pages)):
+            rows = self._pages.read(page)
+            if len(rows) < self._pages.limit:
+                self._resident.consider(page, 0, rows, self.asked_at)
+        self._resident.settle()
+
+    def _keep_up_with(self, directory: PageDirectory) -> None:
+        """When the pages get new numbers, none is known as kept."""
+        pages = directory.pages
+        if self._generation != directory.generation:
+            self._generation = directory.generation
+            self._resident.begin_anew(pages)
+
     #    3  while (true) do
     def iterate(self, drain: bool) -> list[Served]:
         served, self._hits = self._hits, []
@@ -116,6 +133,9 @@ class ExtendedHybridJoin(HybridJoin):
     # Here the sales that come in are probed, and what the resident part serves does not enter H and Q.
     def admit(self, positions: Positions, codes: Codes) -> int:
         rows = self._resident.find(codes)
+        if self.question.settings.published and not len(self._resident) and not self.pending:
+            self._load_first_partition()
+            rows = self._resident.find(codes)
         hit = rows != ABSENT
         if hit.any():
             self._serve(positions[hit], rows[hit])
@@ -134,9 +154,7 @@ class ExtendedHybridJoin(HybridJoin):
         super()._find_pages(slots)
         if not self.split.l:
             return
-        if self._generation != self._pages.generation:
-            self._generation = self._pages.generation
-            self._resident.begin_anew(self._pages.pages)
+        self._keep_up_with(self._pages)
         # The page is kept, and not the row: it is new, or does not exist, or sorts elsewhere. Another read of the page
         # would not tell.
         known = slots[self._resident.holds(self._keys.page_of[slots])]
@@ -160,7 +178,7 @@ class ExtendedHybridJoin(HybridJoin):
     #   24  end while
     def _probe(self, page: int | None, rows: pa.Table) -> list[Served]:
         served = super()._probe(page, rows)
-        if self.split.l:
+        if self.split.l and not self.question.settings.published:
             self._observe(page, rows, sum(len(piece.sales) for piece in served))
         return served
 

@@ -252,8 +252,14 @@ def test_batch_beside_the_algorithm_is_the_chosen_joins_own() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["meshjoin.batch=1"], r"^--set dimensions\.store\.meshjoin\.batch: .*batch is not a setting. It has: b\.$"),
-        (["algorithm=meshjoin", "batch=1"], r"batch = 1: meshjoin asks for no key by name .*it has .*\.meshjoin: b\."),
+        (
+            ["meshjoin.batch=1"],
+            r"^--set dimensions\.store\.meshjoin\.batch: .*batch is not a setting. It has: b, published\.$",
+        ),
+        (
+            ["algorithm=meshjoin", "batch=1"],
+            r"batch = 1: meshjoin asks for no key by name .*it has .*\.meshjoin: b, published\.",
+        ),
         (["algorithm=inlj", "batch=1", "inlj.batch=2"], "leave out one of them"),
         (["meshjion.b=1"], r"dimensions\.store\.meshjion is no join .* Did you mean meshjoin\?"),
         (["cmeshjoin.b=1"], r"dimensions\.store\.cmeshjoin is no join"),

@@ -31,6 +31,11 @@ class Buffered(Protocol):
         """Rows a read; 0: as the model finds best."""
         ...
 
+    @property
+    def published(self) -> bool:
+        """A sale stays for its whole cycle."""
+        ...
+
 
 @dataclass(frozen=True)
 class Split:

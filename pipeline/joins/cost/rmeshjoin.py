@@ -17,6 +17,7 @@ _REFERENCE = 20_000_000  # bytes: the budget whose optimum is the default disk b
 @dataclass(frozen=True)
 class _ByTheModel:
     b: int = 0
+    published: bool = False
 
 
 def least(question: Question[Buffered]) -> int:
@@ -40,7 +41,8 @@ def predict(question: Question[Buffered]) -> Prediction:
     """As MESHJOIN, but H fills as fast as sales are offered."""
     R, n, parts = question.R, question.stream.batch, split(question)
     at_once = float(question.offer)
-    w = min(at_once, parts.h_S / (stay(R, question.stream) * reads_a_cycle(R.R_t, parts.b)))
+    stays = 1.0 if question.settings.published else stay(R, question.stream)
+    w = min(at_once, parts.h_S / (stays * reads_a_cycle(R.R_t, parts.b)))
     admitting = max(1.0, min(n, parts.h_S) / max(w, at_once) + max(0.0, n - parts.h_S) / w)
     return windows(parts, w, admitting, question)
 
