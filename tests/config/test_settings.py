@@ -254,11 +254,11 @@ def test_batch_beside_the_algorithm_is_the_chosen_joins_own() -> None:
     [
         (
             ["meshjoin.batch=1"],
-            r"^--set dimensions\.store\.meshjoin\.batch: .*batch is not a setting. It has: b, published\.$",
+            r"^--set dimensions\.store\.meshjoin\.batch: .*is not a setting. It has: b, published\.$",
         ),
         (
             ["algorithm=meshjoin", "batch=1"],
-            r"batch = 1: meshjoin asks for no key by name .*it has .*\.meshjoin: b, published\.",
+            r"batch = 1: meshjoin asks for no key .*it has .*\.meshjoin: b, published\.",
         ),
         (["algorithm=inlj", "batch=1", "inlj.batch=2"], "leave out one of them"),
         (["meshjion.b=1"], r"dimensions\.store\.meshjion is no join .* Did you mean meshjoin\?"),

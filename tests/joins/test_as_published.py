@@ -36,9 +36,9 @@ def test_the_answers_are_those_of_sql(name, memory):
     for first, last in ((0, 1), (1, 900), (900, len(keys))):
         offered = first
         while offered < last or join.pending:
-            while offered < last and (
-                taken := join.offer(np.arange(offered, last), keys.slice(offered, last - offered))
-            ):
+            taken = 1
+            while offered < last and taken:
+                taken = join.offer(np.arange(offered, last), keys.slice(offered, last - offered))
                 offered += taken
             served += join.step(drain=offered == last)
             join.check()
