@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from py4j.protocol import Py4JJavaError
@@ -24,6 +23,7 @@ from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.cluster import on_workers, warm_workers
 from pipeline.driver.lineage import Lineage
 from pipeline.driver.session import open_session
+from pipeline.driver.stop import StoppedEarly, StopSignal
 from pipeline.driver.topics import Topics, end_offsets
 from pipeline.driver.worker import warm, work_of
 from pipeline.errors import MillraceError
@@ -41,27 +41,6 @@ log = logging.getLogger("millrace.job")
 
 _LONGEST_WARMING = 10.0  # seconds
 _LONGEST_BATCH = 60.0  # seconds a stop waits for the batch in hand; then it is cut off, and replayed by the next start
-
-
-class StoppedEarly(BaseException):
-    """A signal came before the query ran: there is no batch to wait for."""
-
-
-class StopSignal(threading.Event):
-    """Set by SIGTERM or SIGINT. Until the query runs it also interrupts whatever the start is waiting for."""
-
-    starting = True
-    interrupted = False  # the start was
-
-    def listen(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._came)
-
-    def _came(self, *_: Any) -> None:
-        self.set()
-        if self.starting:
-            self.starting, self.interrupted = False, True
-            raise StoppedEarly
 
 
 def run(settings: Settings, ready_file: Path | None = None) -> None:

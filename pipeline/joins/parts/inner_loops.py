@@ -7,44 +7,11 @@ compiled is kept beside this file, and serves every processor of the kind; an im
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import stat
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-_HERE = Path(__file__).parent
-_SHIPPED = _HERE / "compiled"
+import numpy as np
 
-
-def _place() -> Path | None:
-    """Where what was compiled is kept, if not beside this file."""
-    if os.access(_SHIPPED if _SHIPPED.is_dir() else _HERE, os.W_OK):
-        return _SHIPPED if _SHIPPED.is_dir() else None
-    # What lies there is run: it must be a folder of ours, closed to others, and whole as soon as it is there.
-    own = Path(tempfile.gettempdir()) / f"millrace-compiled-{os.getuid()}"
-    with contextlib.suppress(OSError):
-        if not own.exists():
-            unfinished = Path(tempfile.mkdtemp(prefix=f"{own.name}-"))
-            if _SHIPPED.is_dir():
-                shutil.copytree(_SHIPPED, unfinished, dirs_exist_ok=True)
-                unfinished.chmod(0o700)
-            unfinished.rename(own)
-    known = own.is_dir() and own.lstat().st_uid == os.getuid() and stat.S_IMODE(own.lstat().st_mode) == 0o700
-    return own if known else None
-
-
-os.environ.setdefault("NUMBA_CPU_NAME", "generic")
-if "NUMBA_CACHE_DIR" not in os.environ and (_own := _place()) is not None:
-    os.environ["NUMBA_CACHE_DIR"] = str(_own)
-
-import numba  # noqa: E402  # reads its settings when it is loaded
-import numpy as np  # noqa: E402
-
-F = TypeVar("F", bound=Callable[..., Any])
+from pipeline.joins.parts.compiling import compiled, numba, part
 
 _ODD = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F], np.uint64)
 _HALF, _FIRST = np.uint64(32), np.uint64(0)
@@ -59,25 +26,7 @@ _Flags = numba.types.Array(numba.boolean, 1, "C")
 _int = numba.int64
 
 
-def _compiled(signature: Any) -> Callable[[F], F]:
-    def compile(function: F) -> F:
-        loop: F
-        try:
-            loop = numba.njit(signature, cache=True, nogil=True)(function)
-        except (OSError, RuntimeError):  # no place to keep it, or what is kept there cannot be read
-            loop = numba.njit(signature, nogil=True)(function)
-        return loop
-
-    return compile
-
-
-def _part(function: F) -> F:
-    """A piece of the others. Indices are made numbers without a sign: else each is asked whether it is negative."""
-    part: F = numba.njit(function, inline="always")
-    return part
-
-
-@_part
+@part
 def _bucket(codes: Any, row: Any, buckets: Any) -> Any:
     """A key's place in a table of any size."""
     mixed = codes[row, _FIRST] * _ODD[0]
@@ -94,7 +43,7 @@ def _bucket(codes: Any, row: Any, buckets: Any) -> Any:
 # its arrays, which takes longer than the loop.
 
 
-@_compiled(_Ints(_Codes, _Codes, _Numbers, _Numbers))
+@compiled(_Ints(_Codes, _Codes, _Numbers, _Numbers))
 def find(codes: Any, kept: Any, first: Any, after: Any) -> Any:
     """The slot of each key, or -1. `first`: the slot at the head of each bucket's chain, `after`: the next in it."""
     slots, buckets, words = np.empty(len(codes), np.int32), np.uint64(len(first)), codes.shape[1]
@@ -114,7 +63,7 @@ def find(codes: Any, kept: Any, first: Any, after: Any) -> Any:
     return slots
 
 
-@_compiled(_Ints(_Codes, _Kept, _Ints, _Ints, _Flags, _Ints))
+@compiled(_Ints(_Codes, _Kept, _Ints, _Ints, _Flags, _Ints))
 def add(codes: Any, kept: Any, first: Any, after: Any, used: Any, free: Any) -> Any:
     """The same, with a slot for new keys; -2 where none was left.
 
@@ -145,7 +94,7 @@ def add(codes: Any, kept: Any, first: Any, after: Any, used: Any, free: Any) -> 
     return slots
 
 
-@_compiled(numba.void(_Numbers, _Codes, _Ints, _Ints, _Flags, _Ints))
+@compiled(numba.void(_Numbers, _Codes, _Ints, _Ints, _Flags, _Ints))
 def remove(slots: Any, kept: Any, first: Any, after: Any, used: Any, free: Any) -> None:
     """Forget the keys of these (distinct) slots."""
     for slot in slots:
@@ -161,7 +110,7 @@ def remove(slots: Any, kept: Any, first: Any, after: Any, used: Any, free: Any) 
         after[slot], free[0], free[1] = free[0], slot, free[1] + 1
 
 
-@_compiled(numba.void(_Numbers, _int, _Ints, _Ints, _Ints, _Ints))
+@compiled(numba.void(_Numbers, _int, _Ints, _Ints, _Ints, _Ints))
 def enqueue(slots: Any, end: int, slot: Any, earlier: Any, newest: Any, uses: Any) -> None:
     """Sales with the keys of these slots take the places from `end` on.
 
@@ -173,7 +122,7 @@ def enqueue(slots: Any, end: int, slot: Any, earlier: Any, newest: Any, uses: An
         uses[key] += 1
 
 
-@_compiled(_int(_Numbers, _Numbers, _Ints, _Ints, _Ints, _Longs, _Ints))
+@compiled(_int(_Numbers, _Numbers, _Ints, _Ints, _Ints, _Longs, _Ints))
 def pairs(slots: Any, rows: Any, slot: Any, earlier: Any, newest: Any, places: Any, numbers: Any) -> Any:
     """Every sale with one of these keys, and the row's number; how many there are.
 
@@ -196,7 +145,7 @@ def pairs(slots: Any, rows: Any, slot: Any, earlier: Any, newest: Any, places: A
     return found
 
 
-@_compiled(_int(_Places, _int, _Ints, _Ints, _Ints, _Ints))
+@compiled(_int(_Places, _int, _Ints, _Ints, _Ints, _Ints))
 def leave(places: Any, gone: int, slot: Any, newest: Any, uses: Any, last: Any) -> Any:
     """These (distinct) places are free; the keys that no sale has any more, in `last`, and their number."""
     count = 0
@@ -211,7 +160,7 @@ def leave(places: Any, gone: int, slot: Any, newest: Any, uses: Any, last: Any) 
     return count
 
 
-@_compiled(_int(_int, _int, _int, _Longs, _Ints, _Ints, _Ints, _Flags))
+@compiled(_int(_int, _int, _int, _Longs, _Ints, _Ints, _Ints, _Flags))
 def close_up(begin: int, end: int, gone: int, positions: Any, slot: Any, earlier: Any, newest: Any, met: Any) -> Any:
     """Move the sales to the first places, in their order, their chains with them; how many there are."""
     count = 0
@@ -233,7 +182,7 @@ def close_up(begin: int, end: int, gone: int, positions: Any, slot: Any, earlier
     return count
 
 
-@_compiled(_int(_int, _int, _int, _Numbers, _Longs))
+@compiled(_int(_int, _int, _int, _Numbers, _Longs))
 def oldest(begin: int, end: int, gone: int, slot: Any, places: Any) -> Any:
     """The first places that are not gone, as many as `places` takes; how many there are."""
     count = 0
@@ -246,7 +195,7 @@ def oldest(begin: int, end: int, gone: int, slot: Any, places: Any) -> Any:
     return count
 
 
-@_compiled(numba.void(_Numbers, _Numbers, _Ints, _Ints, _Ints, _Ints))
+@compiled(numba.void(_Numbers, _Numbers, _Ints, _Ints, _Ints, _Ints))
 def put(keys: Any, pages: Any, page_of: Any, first: Any, before: Any, after: Any) -> None:
     """Each of these keys onto its page, off another one if it was there; page -1: on none."""
     for number in range(len(keys)):
@@ -266,7 +215,7 @@ def put(keys: Any, pages: Any, page_of: Any, first: Any, before: Any, after: Any
             first[page] = key
 
 
-@_compiled(_Ints(_int, _Numbers))
+@compiled(_Ints(_int, _Numbers))
 def chain(key: int, after: Any) -> Any:
     """This key and all behind it."""
     count, here = 0, key
