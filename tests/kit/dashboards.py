@@ -20,7 +20,8 @@ from matplotlib.dates import DateFormatter
 from matplotlib.ticker import FuncFormatter
 from PIL import Image
 
-from pipeline.watch.figures import duration, size
+from pipeline.config.measures import rounded
+from pipeline.watch.figures import duration
 
 Curve = tuple[str, list[float], list[float]]  # legend, Unix times, values
 Ask = Callable[[str], list[dict]]  # a range query's result
@@ -200,6 +201,6 @@ def with_unit(value: float, unit: str) -> str:
     if unit == "percentunit":
         return f"{100 * value:.3g} %"
     if unit == "bytes":
-        return size(value)
+        return rounded(value)
     digits = f"{value / 1000:,.3g} k" if value >= 1000 else f"{value:.3g}"
     return digits + ("/s" if unit in ("ops", "reqps", "rowsps") else "")
