@@ -14,7 +14,7 @@ from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.bypage import NO_PAGE, KeysByPage
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
-from pipeline.joins.parts.pages import PageDirectory
+from pipeline.joins.parts.pages import KEYS_AT_ONCE, PageDirectory
 from pipeline.joins.parts.waiting import WaitingSales
 
 
@@ -164,8 +164,9 @@ class HybridJoin(Algorithm):
     #   13      Reset w to zero.
     #   14    EndIf
     def admit(self, positions: Positions, codes: Codes) -> int:
-        if not len(self._waiting) and self._pages.outdated:
+        if self._pages.outdated:
             self._pages.refresh()
+            self._find_pages(self._waiting.index.slots)
         slots = self._waiting.admit(positions, codes)
         new = np.unique(slots[self._keys.page_of[slots] == NO_PAGE])
         if len(new):
@@ -174,7 +175,9 @@ class HybridJoin(Algorithm):
         return len(positions)
 
     def _find_pages(self, slots: Slots) -> None:
-        self._keys.put(slots, self._pages.page_of(self.coder.decode(self._waiting.index.codes_of(slots))))
+        for first in range(0, len(slots), KEYS_AT_ONCE):
+            some = slots[first : first + KEYS_AT_ONCE]
+            self._keys.put(some, self._pages.page_of(self.coder.decode(self._waiting.index.codes_of(some))))
 
     @property
     def room(self) -> int:

@@ -17,10 +17,9 @@ from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pagecache import PageCache
-from pipeline.joins.parts.pages import PageDirectory
+from pipeline.joins.parts.pages import KEYS_AT_ONCE, PageDirectory
 from pipeline.joins.parts.waiting import Places, WaitingSales
 
-_KEYS_AT_ONCE = 1_024  # whose pages are found together: texts take several times their size on the way
 _PATIENCE = 2  # a sale waits at most so many times as many steps as R has pages
 
 
@@ -79,8 +78,8 @@ class SlotJoin(Algorithm):
         self._number_the_pages()
         slots = self._waiting.admit(positions, codes)
         new = np.unique(slots[self._keys.page_of[slots] == NO_PAGE])
-        for first in range(0, len(new), _KEYS_AT_ONCE):
-            some = new[first : first + _KEYS_AT_ONCE]
+        for first in range(0, len(new), KEYS_AT_ONCE):
+            some = new[first : first + KEYS_AT_ONCE]
             self._keys.put(some, self._directory.page_of(self.coder.decode(self._waiting.index.codes_of(some))))
         self._since[new] = self._steps
         np.add.at(self._count, self._keys.page_of[slots], 1)

@@ -133,6 +133,28 @@ def test_a_table_that_grows_tenfold_is_joined_on_with_more_pages(name):
     assert join.algorithm._pages.pages > before
 
 
+def test_the_directory_follows_a_table_that_grows_while_the_stream_never_pauses():
+    """Some sale always waits: the directory is read again all the same, and waiting keys find their new pages."""
+    keys, grown = busy(0.0, sales=12_000)
+    master = CountingMaster(grown.table.slice(0, 200))
+    join = make("hybridjoin", master, 60_000)
+    offered, pages, served = 0, [], []
+    while offered < len(keys):
+        while taken := join.offer(np.arange(offered, len(keys)), keys.slice(offered)):
+            offered += taken
+        pages.append(join.algorithm._pages.generation)
+        served += join.step()
+        assert join.pending or offered == len(keys)
+        if len(pages) == 5:
+            master.replace(grown.table)
+    while join.pending:
+        served += join.step(drain=True)
+    assert pages[-1] > pages[4]
+    late = [piece for piece in served if len(piece.sales) and piece.sales.min() > 5_000]
+    wanted = oracle(keys, grown.table)
+    assert all(pair in wanted for pair in answer(late))
+
+
 def test_a_table_that_loses_most_rows_is_joined_on():
     keys, master = busy(0.3, sales=2_000)
     join = make("hybridjoin", master, 100_000)

@@ -14,6 +14,7 @@ Pages = npt.NDArray[np.int32]
 
 _NONE = -1  # the page after the last one
 _SLACK, _LEAST_SLACK = 0.125, 4  # room for pages that are split: a share of all, and so many at least
+KEYS_AT_ONCE = 1_024  # whose pages a caller should ask for together: texts take several times their size on the way
 _ORDERED_AT_ONCE = 256  # keys; to find out how a text sorts takes several times its size
 _SORTED_TEXT = 32  # bytes of a text that `master.order` looks at
 
