@@ -1,4 +1,10 @@
-"""The front stage: how large its cache should be, and what it makes of the join behind it (cmeshjoin-cikm2013, 3.2)."""
+"""The front stage: how large its cache should be, and what it makes of the join behind it (cmeshjoin-cikm2013, 3.2).
+
+Beside its equations (published/cmeshjoin.py): 1 and 2 are for any e, absent keys and rows too old; for 3 there is the
+model of the join behind, asked with the sales that the cache leaves; 4 has c_S, c_F, the hits' c_O and `loop` besides;
+for 5 to 7, which leave out what the join behind loses, 28 shares of the memory are looked at. With equal costs and
+bytes the gain is equation 4's at its best to 1 %.
+"""
 
 from __future__ import annotations
 

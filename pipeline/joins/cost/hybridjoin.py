@@ -1,4 +1,9 @@
-"""HYBRIDJOIN (hybridjoin-2011, section 4.4); the resident part is x-hybridjoin-kais2013's, see xhybridjoin."""
+"""HYBRIDJOIN (hybridjoin-2011, section 4.4); the resident part is x-hybridjoin-kais2013's, see xhybridjoin.
+
+Beside its equations (published/hybridjoin.py): 1 has a directory of R's pages, chains of keys and a page that may grow
+to 2 d rows; for 2 there is `page_reads`, which gives 2 h_S d / R_t on a scattered R where the paper fits 1.36 to a
+sorted one; 3 has the oldest key asked for by name besides, and `loop`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""X-HYBRIDJOIN (x-hybridjoin-kais2013, sections 4.3 and 6): HYBRIDJOIN's model with a part of R that stays."""
+"""X-HYBRIDJOIN (x-hybridjoin-kais2013, sections 4.3 and 6): HYBRIDJOIN's model with a part of R that stays.
+
+Beside its equations (published/xhybridjoin.py): 4 has what HYBRIDJOIN's 1 has, and use counters; in 5 sales probe what
+stays, w c_F for d_N c_H, and a hit costs no c_A and c_E; for 7 to 9 there is `page_reads`: equation 9 with the mean
+where it prints a variance, times 2 as in hybridjoin, and with the share of hits that R's own order leaves.
+"""
 
 from __future__ import annotations
 
