@@ -114,5 +114,5 @@ def w_of_meshjoin(H_t: float, D_t: float, R_t: float) -> float:
 
 
 def processing_time_of_meshjoin(v_P: float, setting: Setting, costs: UnitCosts) -> float:
-    """Section 3, not numbered: 1/2 (seek time + access time) for the whole of R."""
+    """Section 3, not numbered: 1/2 (seek time + access time) for the whole of R; in our text a blot stands for 1/2."""
     return setting.R_t * setting.v_R / v_P * costs.c_IO(v_P) / 2
