@@ -91,6 +91,20 @@ def test_the_disk_buffer_that_our_model_chooses_forgoes_a_thousandth_of_the_best
     assert 1 / (M / 120) ** (1 / 39) < chosen / best < (M / 120) ** (1 / 39)
 
 
+@pytest.mark.parametrize(("memory", "printed"), [(20, 0), (40, 0.4), (80, 1.17), (160, 1.78)])
+def test_by_our_model_too_the_default_disk_buffer_loses_about_what_the_paper_says_it_loses(memory, printed):
+    M, best = memory * MB, best_of_theirs(memory * MB)
+    highest = max(ours(M, b) for b in np.geomspace(best / 2, best * 2, 500))
+    default = meshjoin.DEFAULT_BUFFER / 120
+    assert 100 * (1 - ours(M, default) / highest) == pytest.approx(printed, abs=0.5)
+
+
+def test_by_our_model_too_the_default_disk_buffer_loses_less_than_three_in_a_hundred_at_320_mb():
+    M, best = 320 * MB, best_of_theirs(320 * MB)
+    highest = max(ours(M, b) for b in np.geomspace(best / 2, best * 2, 500))
+    assert ours(M, meshjoin.DEFAULT_BUFFER / 120) > 0.97 * highest
+
+
 # HYBRIDJOIN and X-HYBRIDJOIN: 2 M rows, an endless stream
 
 R = Relation(R_t=2_000_000, v_R=120, words=1, row_bytes=120)
