@@ -212,19 +212,19 @@ def operators(seconds: float) -> dict[str, object]:
         trial.run(seconds)
         found[f"front stage, {kind}: sales/s"] = trial.rate
         coder = KeyCoder(keys.type, 10)
-        for h in (20_000, 200_000):
+        for h in (10_000, 100_000, 1_000_000):
             waiting = WaitingSales(h, coder.words)
             other = keys if kind == "int64" else None
             strangers = pa.array(np.arange(h) + 10**7) if other is not None else product_codes(np.arange(h) + 10**6)
             waiting.admit(np.arange(h), coder.encode(strangers.cast(keys.type)))
-            took = []
-            for first in range(0, 20_000, 10_000):
-                page = keys.slice(first, 10_000)
-                for _ in range(10):
+            for rows_read in (125, 10_000):
+                took = []
+                for first in range(0, 20_000, rows_read):
+                    page = keys.slice(first, rows_read)
                     began = time.perf_counter()
                     waiting.match(coder.encode(page, remember=False))
                     took.append(time.perf_counter() - began)
-            found[f"probe, {kind}, {h:,} waiting: rows/s"] = 10_000 / statistics.median(took)
+                found[f"probe, {kind}, {rows_read:,} of {h:,} waiting: rows/s"] = rows_read / statistics.median(took)
     for name, rate in found.items():
         print(f"{name:<45}{rate:,.0f}")
     return {"rates": found}
