@@ -37,7 +37,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Workplace:
     """Where an algorithm works: its master, its memory, and what is known of sales and costs."""
 
     master: Master
@@ -61,11 +61,11 @@ class Algorithm(ABC):
     keeps_rows: ClassVar[bool] = False  # from one micro-batch to the next, for up to `max_staleness`
     asks_by_key: ClassVar[bool] = True  # False: never needs a waiting sale's key again, only its code
 
-    def __init__(self, setting: Setting) -> None:
-        self.master, self.coder, self.statistics = setting.master, setting.coder, setting.statistics
-        self.setting = setting
-        self.question = setting.question
-        self.asked_at = setting.clock()  # when the master was asked for the rows that `iterate` handed out last
+    def __init__(self, workplace: Workplace) -> None:
+        self.master, self.coder, self.statistics = workplace.master, workplace.coder, workplace.statistics
+        self.workplace = workplace
+        self.question = workplace.question
+        self.asked_at = workplace.clock()  # when the master was asked for the rows that `iterate` handed out last
 
     @property
     @abstractmethod

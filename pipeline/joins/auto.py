@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from pipeline.joins.algorithm import Algorithm, Served, Setting
+from pipeline.joins.algorithm import Algorithm, Served, Workplace
 from pipeline.joins.cost import auto as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.cost.zipf import Zipf
@@ -54,8 +54,8 @@ class AutoStage(FrontStage):
     Settings: ClassVar[type] = Settings
     inner: Fetch
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting, Recipe.of(Fetch))
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace, Recipe.of(Fetch))
         self.inner.chosen = self.statistics
         self._reviewed = replace(self.statistics)
         self._patience = 1
@@ -117,10 +117,10 @@ class LookUpsAlone(IndexNestedLoopJoin):
         return super().iterate(drain)
 
 
-def _build(setting: Setting) -> Algorithm:
-    if cost.has_cache(setting.question.as_planned):
-        return AutoStage(setting)
-    return LookUpsAlone(replace(setting, question=cost.plain(setting.question)))
+def _build(workplace: Workplace) -> Algorithm:
+    if cost.has_cache(workplace.question.as_planned):
+        return AutoStage(workplace)
+    return LookUpsAlone(replace(workplace, question=cost.plain(workplace.question)))
 
 
 AUTO = replace(

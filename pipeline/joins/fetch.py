@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.algorithm import Algorithm, Served, Setting, matched_rows
+from pipeline.joins.algorithm import Algorithm, Served, Workplace, matched_rows
 from pipeline.joins.cost import fetch as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.inlj import Settings
@@ -60,8 +60,8 @@ class Fetch(Algorithm):
     Settings: ClassVar[type] = Settings
     least_for: ClassVar[str] = "one sale and its master row"
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self.split = parts = cost.split(self.question)
         self.costs = self.question.costs  # as they are learned
         self.rows = self.R.R_t  # of R, as they are counted
@@ -124,14 +124,14 @@ class Fetch(Algorithm):
         questions = self._questions(under_way)
         answers = self.master.lookups(questions) if self.split.lanes > 1 else map(self.master.lookup, questions)
         took, keys, asked = 0.0, 0, 0
-        began = self.setting.clock()
+        began = self.workplace.clock()
         for rows in answers:
             some, self.asked_at = under_way.popleft()
             served = self._release(self._waiting.with_keys(some), rows)
             self._rounds.answered(some)
-            took, keys, asked = took + self.setting.clock() - began, keys + len(some), asked + 1
+            took, keys, asked = took + self.workplace.clock() - began, keys + len(some), asked + 1
             yield served
-            began = self.setting.clock()
+            began = self.workplace.clock()
         self._looked_up += took
         if asked > 1 and self.split.lanes > 1:
             line = self.costs.overlapped
@@ -149,26 +149,26 @@ class Fetch(Algorithm):
                 return
             some = self._rounds.take(-(-left // cost.queries(left, self.split.b, self.split.lanes)))
             few = few or len(some) // 2
-            under_way.append((some, self.setting.clock()))
+            under_way.append((some, self.workplace.clock()))
             yield self.coder.decode(self._waiting.index.codes_of(some))
 
     def _scan(self) -> Iterator[list[Served]]:
         """As R-MESHJOIN, a read ahead, until looking up the remaining sales is cheaper than finishing the cycle."""
-        self._arrived, self._scan_asked_at = True, self.setting.clock()
+        self._arrived, self._scan_asked_at = True, self.workplace.clock()
         took, rows_read = 0.0, 0
         while True:
-            began = self.setting.clock()
+            began = self.workplace.clock()
             if self._arrived:
                 self._cycle.enqueue(self._newest)
                 self._arrived = False
             self.asked_at = self._scan_asked_at
             rows = self._cycle.read()
-            self._scan_asked_at = self.setting.clock()  # the next read may be under way since
+            self._scan_asked_at = self.workplace.clock()  # the next read may be under way since
             served = self._matched(rows)
             for last in self._cycle.complete():
                 # Every row that was there throughout has been seen: a sale that still waits has none.
                 served += self._release(self._waiting.up_to(last), rows.slice(0, 0))
-            took, rows_read = took + self.setting.clock() - began, rows_read + len(rows)
+            took, rows_read = took + self.workplace.clock() - began, rows_read + len(rows)
             if self._cycle.size is not None:
                 self.rows = self._cycle.size
             if rows_read >= self.rows:
@@ -195,7 +195,7 @@ class Fetch(Algorithm):
     def _read_pages(self, pages: npt.NDArray[np.int32]) -> Iterator[list[Served]]:
         self._admits = False  # the page of a sale that came now might have been read already
         for page in pages.tolist():
-            self.asked_at = self.setting.clock()
+            self.asked_at = self.workplace.clock()
             yield self._matched(self._pages.read(page))
         self._admits = True
         self._pages.refresh()

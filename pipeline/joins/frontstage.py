@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Setting, matched_rows
+from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace, matched_rows
 from pipeline.joins.cost.frontstage import FrontStageModel, Split, behind
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.cache import RowCache
@@ -63,13 +63,13 @@ class FrontStage(Algorithm):
     keeps_rows: ClassVar[bool] = True
     least_for: ClassVar[str] = ""  # as its recipe says: see `before`
 
-    def __init__(self, setting: Setting, recipe: Recipe) -> None:
+    def __init__(self, workplace: Workplace, recipe: Recipe) -> None:
         """`recipe`: of the join behind."""
-        super().__init__(setting)
+        super().__init__(workplace)
         self._recipe = recipe
         # Where the join behind keeps rows too, one that grew old there must not grow as old again in the cache.
-        self._row_life = setting.max_staleness / (2 if recipe.keeps_rows else 1)
-        self._born = setting.clock()
+        self._row_life = workplace.max_staleness / (2 if recipe.keeps_rows else 1)
+        self._born = workplace.clock()
         self._random = np.random.default_rng(0)
         self._divide(FrontStageModel(recipe.model).split(self.question))
         self._hits: list[Served] = []
@@ -79,13 +79,13 @@ class FrontStage(Algorithm):
     def _divide(self, parts: Split) -> None:
         """Make the cache and the join behind of these sizes."""
         self.split = parts
-        setting = replace(
-            self.setting,
+        workplace = replace(
+            self.workplace,
             question=behind(parts, self.question),
             max_staleness=self._row_life,
             statistics=JoinStatistics(),
         )
-        self.inner = self._recipe.build(setting)
+        self.inner = self._recipe.build(workplace)
         v_R, words = self.R.v_R, self.R.words
         rows = max(1, RowCache.capacity_for(parts.cache, v_R, words))
         self.cache = RowCache(rows, v_R, words, self.master.schema)
@@ -168,7 +168,7 @@ class FrontStage(Algorithm):
         if piece.absent_keys is not None and len(piece.absent_keys):
             codes, f = _counted(piece.absent_keys)
             worth = np.flatnonzero(f > self.threshold.value)
-            expires = self._expiry(len(worth), self.setting.absent_staleness)
+            expires = self._expiry(len(worth), self.workplace.absent_staleness)
             self.cache.consider(Newcomers(picked(codes, worth), None, f[worth], expires))
 
     def _merge(self) -> None:
@@ -187,7 +187,7 @@ class FrontStage(Algorithm):
         return expires
 
     def _now(self) -> float:
-        return self.setting.clock() - self._born
+        return self.workplace.clock() - self._born
 
     @property
     def room(self) -> int:
@@ -220,7 +220,7 @@ def before(recipe: Recipe, name: str = "") -> Recipe:
     return replace(
         recipe,
         name=name or f"{FrontStage.name} + {recipe.name}",
-        build=lambda setting: FrontStage(setting, recipe),
+        build=lambda workplace: FrontStage(workplace, recipe),
         model=FrontStageModel(recipe.model),
         needed=f"{recipe.needed}, and one row in the cache before it,",
         needs_index=True,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.algorithm import Algorithm, Positions, Served, Setting, at_least, matched_rows
+from pipeline.joins.algorithm import Algorithm, Positions, Served, Workplace, at_least, matched_rows
 from pipeline.joins.cost import hybridjoin as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.bypage import NO_PAGE, KeysByPage
@@ -69,8 +69,8 @@ class HybridJoin(Algorithm):
     Settings: ClassVar[type] = Settings
     least_for: ClassVar[str] = "one sale, one page and its directory"
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self.split: cost.Split = self.model.split(self.question)
         self._waiting = WaitingSales(self.split.h_S, self.R.words)  # H and Q
         self._pages = PageDirectory(self.master, self.split.d, cost.directory_bytes(self.split.d, self.R))
@@ -116,7 +116,7 @@ class HybridJoin(Algorithm):
 
     #    3    Read a page p of R into disk buffer using dequeued value as an index.
     def _read(self, page: int | None, asked: Slots) -> pa.Table:
-        self.asked_at = self.setting.clock()
+        self.asked_at = self.workplace.clock()
         keys = self.coder.decode(self._waiting.index.codes_of(asked))
         rows = self.master.lookup(keys) if page is None else self._pages.read(page, keys)
         self._buffer_bytes = rows.nbytes

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.algorithm import Algorithm, Served, Setting, at_least
+from pipeline.joins.algorithm import Algorithm, Served, Workplace, at_least
 from pipeline.joins.cost import inlj as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.keycodes import Codes
@@ -58,8 +58,8 @@ class IndexNestedLoopJoin(Algorithm):
     Settings: ClassVar[type] = Settings
     least_for: ClassVar[str] = "one sale and its master row"
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self.split = cost.split(self.question)
         self._waiting = WaitingSales(self.split.h_S, self.R.words)
         self._answer_bytes = 0
@@ -90,7 +90,7 @@ class IndexNestedLoopJoin(Algorithm):
         return self._waiting.with_keys(slots), self._waiting.index.codes_of(slots)
 
     def _look_up(self, codes: Codes) -> pa.Table:
-        self.asked_at = self.setting.clock()
+        self.asked_at = self.workplace.clock()
         rows = self.master.lookup(self.coder.decode(codes))
         self._answer_bytes = rows.nbytes
         return rows

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import BudgetTooSmall, NotUnique
-from pipeline.joins.algorithm import ABSENT, Positions, Served, Setting
+from pipeline.joins.algorithm import ABSENT, Positions, Served, Workplace
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.budget import LONG_KEYS_SHARE, memory_for
 from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, KeyCoder
@@ -32,14 +32,14 @@ class Join:
         self.master = master
         self.memory = memory  # bytes for everything this join keeps or makes
         self.statistics = JoinStatistics()
-        self.setting = setting = check(recipe, master, memory, options, self.statistics)
-        self.coder = setting.coder
-        self.relation = setting.question.R
-        self._longest_offer = setting.question.offer
+        self.workplace = workplace = check(recipe, master, memory, options, self.statistics)
+        self.coder = workplace.coder
+        self.relation = workplace.question.R
+        self._longest_offer = workplace.question.offer
         self._asks_by_key = recipe.asks_by_key
         self._most_long_keys = max(1, memory // LONG_KEYS_SHARE // LONG_KEY_BYTES)
         self._null_keys: list[Positions] = []
-        self.algorithm = recipe.build(setting)
+        self.algorithm = recipe.build(workplace)
 
     def offer(self, positions: Positions, keys: pa.Array) -> int:
         """Admit as many of these sales, from the front, as the budget allows; say how many.
@@ -137,7 +137,7 @@ class Join:
 
 def check(
     recipe: Recipe, master: Master, memory: int, options: Options, statistics: JoinStatistics | None = None
-) -> Setting:
+) -> Workplace:
     """What the algorithm will find, or the refusal of a table it cannot read, or of a budget it cannot work in."""
     size = master.statistics()
     coder = KeyCoder(master.key_type, size.key_bytes)
@@ -152,7 +152,7 @@ def check(
             f"{recipe.name}: memory = {memory:,} bytes, but {recipe.least_for(size.rows)} needs "
             f"{memory_for(least):,}. Raise the dimension's memory to at least {memory_for(least):,} bytes."
         )
-    return Setting(
+    return Workplace(
         master,
         size,
         coder,

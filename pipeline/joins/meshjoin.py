@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.algorithm import Algorithm, Served, Setting, at_least, matched_rows
+from pipeline.joins.algorithm import Algorithm, Served, Workplace, at_least, matched_rows
 from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.cycle import CyclicScan
@@ -71,8 +71,8 @@ class MeshJoin(Algorithm):
     needs_index: ClassVar[bool] = False
     asks_by_key: ClassVar[bool] = False
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self.split: cost.Split = self.model.split(self.question)
         self._waiting = WaitingSales(self.split.h_S, self.R.words, marks=True)  # H, and Q's sales
         self._scan = CyclicScan(self.master, self.split.b, self.split.slots, self._reads_a_segment())  # of R, and Q
@@ -136,7 +136,7 @@ class MeshJoin(Algorithm):
             self._arrived = 0
 
     def _read(self) -> None:
-        self.asked_at = self.setting.clock()
+        self.asked_at = self.workplace.clock()
         self._rows = self._scan.read()
         codes = self.codes_of(self._rows)
         self._portions.extend(self._waiting.portions(codes))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.joins.algorithm import Positions, Served, Setting
+from pipeline.joins.algorithm import Positions, Served, Workplace
 from pipeline.joins.cost import partitioned as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.keycodes import Codes, picked
@@ -55,8 +55,8 @@ class PartitionedJoin(SlotJoin):
     name: ClassVar[str] = "partitioned"
     model: ClassVar[Model[Any]] = cost
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self._ready: list[Served] = []  # joined on arrival
 
     # As described (no pseudocode is at hand), for the sales of one offer:

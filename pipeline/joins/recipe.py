@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.joins.algorithm import Algorithm, Clock, Setting
+from pipeline.joins.algorithm import Algorithm, Clock, Workplace
 from pipeline.joins.cost.question import Model, Question, Relation, Stream
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.budget import longest_offer, to_split
@@ -33,7 +33,7 @@ class Recipe:
     """One name of the registry."""
 
     name: str
-    build: Callable[[Setting], Algorithm]
+    build: Callable[[Workplace], Algorithm]
     model: Model[Any]
     main: type[Algorithm]  # whose settings and unit costs count
     needed: str  # what the least memory is for

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.algorithm import Algorithm, Positions, Served, Setting, at_least, matched_rows
+from pipeline.joins.algorithm import Algorithm, Positions, Served, Workplace, at_least, matched_rows
 from pipeline.joins.cost import slots as cost
 from pipeline.joins.parts.bypage import NO_PAGE, KeysByPage
 from pipeline.joins.parts.kept import KeptRows
@@ -38,8 +38,8 @@ class SlotJoin(Algorithm):
     least_for: ClassVar[str] = "one sale, one row and a directory of one page"
     keeps_rows: ClassVar[bool] = True
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self.split: cost.Split = self.model.split(self.question)
         parts, words = self.split, self.R.words
         self._few = cost.few_keys(self.question.costs)
@@ -47,7 +47,7 @@ class SlotJoin(Algorithm):
         self._keys = KeysByPage(parts.h_S)  # that sales wait for
         self._since = np.zeros(parts.h_S, np.int32)  # the step in which it came
         self._directory = PageDirectory(self.master, parts.d, parts.directory)
-        self._cache = PageCache(parts.cache, self.R.v_R, words, setting.max_staleness, setting.clock)
+        self._cache = PageCache(parts.cache, self.R.v_R, words, workplace.max_staleness, workplace.clock)
         self._generation = 0
         self._count = np.zeros(0, np.int32)  # of a page: its waiting sales
         self._worth = np.zeros(0, np.float64)  # of a page: the least worth goes first
@@ -116,7 +116,7 @@ class SlotJoin(Algorithm):
         if page in self._cache or not self.split.reads_pages:
             self._unproved = slots
             return self._prove()
-        self.asked_at = self.setting.clock()
+        self.asked_at = self.workplace.clock()
         codes = self._waiting.index.codes_of(slots)
         also = self.coder.decode(codes) if len(slots) <= self._few else None
         rows = self._directory.read(page, also)
@@ -139,7 +139,7 @@ class SlotJoin(Algorithm):
     def _prove(self) -> list[Served]:
         """Ask for keys by their names: some are on another page than thought, the others are proved absent."""
         asked, self._unproved = self._unproved[: self.split.b], self._unproved[self.split.b :]
-        self.asked_at = self.setting.clock()
+        self.asked_at = self.workplace.clock()
         rows = self.master.lookup(self.coder.decode(self._waiting.index.codes_of(asked)))
         self._answer_bytes = rows.nbytes
         sales = self._waiting.with_keys(asked)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.joins.algorithm import Positions, Served, Setting
+from pipeline.joins.algorithm import Positions, Served, Workplace
 from pipeline.joins.cost import ssij as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.cost.slots import pending_sales
@@ -58,8 +58,8 @@ class SemiStreamingIndexJoin(SlotJoin):
     name: ClassVar[str] = "ssij"
     model: ClassVar[Model[Any]] = cost
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self._pending_limit = min(pending_sales(self.split.h_S), self.question.offer)
         self._collected: list[tuple[Positions, Codes]] = []
 

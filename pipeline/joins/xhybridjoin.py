@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.algorithm import ABSENT, Positions, Served, Setting, at_least
+from pipeline.joins.algorithm import ABSENT, Positions, Served, Workplace, at_least
 from pipeline.joins.cost import hybridjoin as page_cost
 from pipeline.joins.cost import xhybridjoin as cost
 from pipeline.joins.cost.question import Model
@@ -72,16 +72,16 @@ class ExtendedHybridJoin(HybridJoin):
     Settings: ClassVar[type] = Settings
     keeps_rows: ClassVar[bool] = True
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self._resident = ResidentPages(
             self.master.schema,
             self.coder,
             rows=page_cost.resident_rows(self.split.d, self.split.l),
             row_bytes=self.R.v_R,
             pages=page_cost.pages(self.split.d, self.R) if self.split.l else 0,
-            clock=setting.clock,
-            max_staleness=setting.max_staleness,
+            clock=workplace.clock,
+            max_staleness=workplace.max_staleness,
             waiting=self.split.h_S,
         )
         self._generation = 0
@@ -94,7 +94,7 @@ class ExtendedHybridJoin(HybridJoin):
     #    2  w <- h_S
     # As published if `published`; else `_observe` fills it, with pages that prove wanted.
     def _load_first_partition(self) -> None:
-        self.asked_at = self.setting.clock()
+        self.asked_at = self.workplace.clock()
         self._keep_up_with(self._pages)
         for page in range(min(self.split.l, self._pages.pages)):
             rows = self._pages.read(page)

@@ -17,7 +17,7 @@ import pytest
 from pipeline import joins
 from pipeline.errors import BadSetting, BudgetTooSmall
 from pipeline.joins import Options, Recipe, make
-from pipeline.joins.algorithm import Algorithm, Positions, Served, Setting, at_least, matched_rows
+from pipeline.joins.algorithm import Algorithm, Positions, Served, Workplace, at_least, matched_rows
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question
 from pipeline.joins.parts.keycodes import Codes
@@ -62,8 +62,8 @@ class ScanOnce(Algorithm):
     least_for: ClassVar[str] = "one sale and one read"
     needs_index: ClassVar[bool] = False
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, workplace: Workplace) -> None:
+        super().__init__(workplace)
         self._waiting = WaitingSales(split(self.question), self.R.words)
         self._position: bytes | None = None
 
