@@ -58,9 +58,16 @@ class ZipfDraw:
         """The part of all draws that falls on the most frequent `ranks`."""
         return self._integral(ranks + 1.0) / self.sum_of_frequency
 
+    def shares_of_first(self, ranks: Rows) -> Uniforms:
+        """The same for several numbers of ranks."""
+        return self._integrals(np.asarray(ranks, np.float64) + 1.0) / self.sum_of_frequency
+
     def _integral(self, x: float) -> float:
+        return float(self._integrals(np.array([x]))[0])
+
+    def _integrals(self, x: Uniforms) -> Uniforms:
         power = 1.0 - self.exponent
-        return float(np.expm1(power * np.log(x)) / power) if power else float(np.log(x))
+        return np.expm1(power * np.log(x)) / power if power else np.log(x)
 
     def _inverse_integral(self, area: Uniforms) -> Uniforms:
         power = 1.0 - self.exponent

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.errors import MasterReadFailed, MillraceError
+from pipeline.errors import MasterReadFailed
 from pipeline.master import order
+from pipeline.master.asking import need_distinct, need_index, need_rows
 from pipeline.master.port import KEY, MasterStatistics, Reads, Scan
 
 _Place = tuple[Any, ...]  # where a row stands in the master's own order
@@ -112,8 +113,8 @@ class MemoryMaster:
         return self._schema
 
     def lookup(self, keys: pa.Array) -> pa.Table:
-        self._need_index("a look-up")
-        self._check(keys)
+        need_index(self._indexed, "a look-up")
+        need_distinct(keys, self.key_type)
         if not len(keys):
             return self._schema.empty_table()
         return self._answer("lookup", np.sort(self._rows_of(keys)))
@@ -128,8 +129,7 @@ class MemoryMaster:
             yield self.lookup(ahead.popleft())
 
     def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
-        if rows < 1:
-            raise ValueError(f"a scan reads at least one row, not {rows}")
+        need_rows(rows)
         first = 0 if position is None else bisect_right(self._places, _place_at(position))
         bound = len(self._places) if until is None else max(first, bisect_right(self._places, _place_at(until)))
         end = min(bound, first + rows)
@@ -143,18 +143,18 @@ class MemoryMaster:
         return _Begun(self.scan(position, rows, until))
 
     def borders(self, rows: int) -> pa.Array:
-        self._need_index("a list of borders")
+        need_index(self._indexed, "a list of borders")
         keys = self._answer("describe", np.arange(self._without_key, len(self._places), rows))[KEY]
         borders = keys.unique() if not self._unique else keys
         return borders.combine_chunks() if isinstance(borders, pa.ChunkedArray) else borders
 
     def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
-        self._need_index("a page")
+        need_index(self._indexed, "a page")
         start = self._without_key if first is None else bisect_left(self._places, _behind(first))
         end = len(self._places) if until is None else bisect_left(self._places, _behind(until))
         page = np.arange(start, max(start, min(end, start + rows)))
         if also is not None and len(also):
-            self._check(also)
+            need_distinct(also, self.key_type)
             page = np.concatenate([page, np.setdiff1d(self._rows_of(also), page)])
         return self._answer("page", page)
 
@@ -181,14 +181,6 @@ class MemoryMaster:
             for key in keys.to_pylist()
         ]
         return np.concatenate([np.empty(0, np.int64), *ranges])
-
-    def _check(self, keys: pa.Array) -> None:
-        if keys.type != self.key_type or keys.null_count or len(keys.unique()) < len(keys):
-            raise ValueError(f"a look-up takes distinct {self.key_type} keys without nulls, not {keys.type}: {keys}")
-
-    def _need_index(self, what: str) -> None:
-        if not self._indexed:
-            raise MillraceError(f"{what} needs an index on the key, and this master has none; it can only be scanned.")
 
     def _answer(self, kind: str, rows: npt.NDArray[np.int64]) -> pa.Table:
         self._calls += 1

@@ -1,4 +1,7 @@
-"""What a join may ask of R. `mysql/` answers from a real server, `memory.py` from an Arrow table."""
+"""What a join may ask of R.
+
+`mysql/` answers from a real server, `memory.py` from an Arrow table, `charged.py` by arithmetic on a virtual clock.
+"""
 
 from __future__ import annotations
 
