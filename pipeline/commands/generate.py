@@ -13,6 +13,11 @@ from pipeline.errors import BadSetting
 if TYPE_CHECKING:
     from pipeline.generate.sent import Sent
 
+_STREAMS = (
+    "Of --bursty, 1 to 30: N streams are bursty on all scales up to 2^N hundredths of a second, and even out beyond. "
+    "10 for 10 s, 16 for 11 min, 20 for 3 h."
+)
+
 Share = Annotated[float, typer.Option(min=0, max=1)]
 
 
@@ -21,7 +26,10 @@ def command(
     messages: Annotated[int | None, typer.Option(help="Stop after so many.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so long.")] = None,
     rate: Annotated[float | None, typer.Option(help="Messages a second; without it as fast as possible.")] = None,
-    bursty: Annotated[bool, typer.Option("--bursty", help="Self-similar bursts around the rate.")] = False,
+    bursty: Annotated[
+        bool, typer.Option("--bursty", help="Self-similar bursts around the rate; see --streams.")
+    ] = False,
+    streams: Annotated[int | None, typer.Option(help=_STREAMS, show_default="10")] = None,
     skew: Annotated[str, typer.Option(help="Zipf exponent of the products, or 80/20.")] = "1.0",
     products: Annotated[int, typer.Option(min=1)] = 2_000_000,
     customers: Annotated[int, typer.Option(min=1)] = 200_000,
@@ -53,7 +61,7 @@ def command(
     try:
         sent = run.generate(
             bootstrap=kafka.bootstrap, client=kafka.librdkafka, workload=workload,
-            messages=messages, seconds=seconds, rate=rate, bursty=bursty, partitions=partitions,
+            messages=messages, seconds=seconds, rate=rate, bursty=bursty, streams=streams, partitions=partitions,
         )  # fmt: skip
     except SendFailed as error:
         # What did arrive is still told, so that it can be reconciled.

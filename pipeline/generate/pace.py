@@ -9,7 +9,7 @@ from threading import Event
 from typing import Protocol
 
 from pipeline.errors import BadSetting
-from pipeline.generate.bursts import Bursts
+from pipeline.generate.bursts import USUAL_STREAMS, Bursts
 
 Steps = Iterable[tuple[float, int]]  # seconds since the start, and how many messages are due then
 
@@ -40,19 +40,17 @@ class ConstantRate:
             sent = due
 
 
-def steps(rate: float | None, bursty: bool, streams: int, seed: int) -> Steps:
+def steps(rate: float | None, bursty: bool, streams: int | None, seed: int) -> Steps:
     """The steps of a run: bursts around a mean rate, a constant rate, or (no rate) as fast as possible."""
     if rate is not None and not 0 < rate <= AS_FAST_AS_POSSIBLE:
         raise BadSetting(f"rate: {rate}. It must be above 0 and at most {AS_FAST_AS_POSSIBLE:,.0f} messages a second.")
     if not bursty:
+        if streams is not None:
+            raise BadSetting(f"streams: {streams}. Only bursts are made of streams: add bursty, or leave streams out.")
         return ConstantRate(rate or AS_FAST_AS_POSSIBLE)
     if rate is None:
         raise BadSetting("bursts: a mean rate is needed for them. Give a rate, or leave the bursts out.")
-    if not 1 <= streams <= 30:
-        raise BadSetting(
-            f"streams: {streams}. Bursts need 1 to 30 virtual streams; stream i carries 2^i tuples a step."
-        )
-    return Bursts(rate, streams, seed)
+    return Bursts(rate, USUAL_STREAMS if streams is None else streams, seed)
 
 
 class Clock(Protocol):

@@ -35,7 +35,7 @@ def generate(
     seconds: float | None = None,
     rate: float | None = None,
     bursty: bool = False,
-    streams: int = 10,
+    streams: int | None = None,
     sold_from: datetime | None = None,
     partitions: int = 4,
     client: Mapping[str, str] | None = None,
@@ -44,10 +44,10 @@ def generate(
 ) -> Sent:
     """Send sales until `messages` are sent, `seconds` have passed, or it is stopped; say what was sent.
 
-    `rate` is messages a second (None: as fast as possible), the mean of the bursts where `bursty`. `sold_from` starts a
-    simulated clock there and does not wait: then every byte is reproducible. Missing topics are created with
-    `partitions`. SIGINT, SIGTERM or setting `stop` ends the run cleanly. When a message was not acknowledged,
-    `SendFailed` is raised and carries what was sent.
+    `rate` is messages a second (None: as fast as possible), the mean of the bursts where `bursty`, which are made of
+    so many `streams`. `sold_from` starts a simulated clock there and does not wait: then every byte is reproducible.
+    Missing topics are created with `partitions`. SIGINT, SIGTERM or setting `stop` ends the run cleanly. When a message
+    was not acknowledged, `SendFailed` is raised and carries what was sent.
     """
     workload = workload or Workload()
     limits = _Limits(messages, seconds)

@@ -44,14 +44,6 @@ def test_a_stream_stays_as_it_is_for_half_its_bandwidth_in_steps() -> None:
     assert thirty_two == pytest.approx(60_000 / 16, rel=0.1)
 
 
-def test_bursts_do_not_smooth_out_when_seen_from_further_away() -> None:
-    seen = counts(Bursts(rate=10_000.0, streams=10, seed=1), 200_000).astype(float)
-    spread = {width: seen.reshape(-1, width).mean(axis=1).var() for width in (1, 10, 100)}
-    # Independent arrivals would lose a factor of 10 and of 100.
-    assert spread[10] > 0.9 * spread[1]
-    assert spread[100] > 0.5 * spread[1]
-
-
 def test_the_same_seed_gives_the_same_bursts_and_another_seed_others() -> None:
     first, again, other = (counts(Bursts(5_000.0, 8, seed), 500) for seed in (1, 1, 2))
     assert first.tolist() == again.tolist()
@@ -64,11 +56,26 @@ def test_at_the_start_as_many_streams_are_on_as_later() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rate": 0.0}, {"rate": -1.0}, {"rate": 1e9}, {"bursty": True}, {"rate": 1.0, "streams": 0}]
+    ("wrong", "said"),
+    [
+        ({"rate": 0.0}, "above 0"),
+        ({"rate": -1.0}, "above 0"),
+        ({"rate": 1e9}, "at most 1,000,000"),
+        ({"bursty": True}, "a mean rate is needed"),
+        ({"rate": 1.0, "bursty": True, "streams": 0}, "1 to 30 virtual streams"),
+        ({"rate": 1.0, "bursty": True, "streams": 31}, "1 to 30 virtual streams"),
+        ({"rate": 1.0, "streams": 12}, "Only bursts are made of streams"),
+    ],
 )
-def test_a_pace_that_cannot_be_kept_is_refused(wrong: dict) -> None:
-    with pytest.raises(BadSetting):
-        steps(**{"rate": None, "bursty": "streams" in wrong, "streams": 10, "seed": 0, **wrong})
+def test_a_pace_that_cannot_be_kept_is_refused(wrong: dict, said: str) -> None:
+    with pytest.raises(BadSetting, match=said):
+        steps(**{"rate": None, "bursty": False, "streams": None, "seed": 0, **wrong})
+
+
+def test_bursts_are_of_as_many_streams_as_asked_for() -> None:
+    for streams in (None, 10, 16):
+        asked = islice(steps(5_000.0, True, streams, seed=2), 500)
+        assert list(asked) == list(islice(Bursts(5_000.0, streams or 10, seed=2), 500))
 
 
 def test_a_simulated_clock_moves_only_when_it_is_waited_for() -> None:
