@@ -8,7 +8,7 @@ import pytest
 from pipeline.generate.bursts import Bursts
 
 SEEDS = range(4)
-STEPS = 1 << 17
+STEPS = 1 << 16
 
 
 @pytest.fixture(scope="module", params=[8, 9, 10], ids=lambda streams: f"{streams} streams")

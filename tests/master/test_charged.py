@@ -30,7 +30,7 @@ SHAPES = {
     "one row": ComputedRows(1),
 }
 shapes = pytest.mark.parametrize("rows", SHAPES.values(), ids=SHAPES.keys())
-briefly = settings(max_examples=15, deadline=None)
+briefly = settings(max_examples=8, deadline=None)
 
 
 def charged(rows: ComputedRows, **options) -> ChargedMaster:

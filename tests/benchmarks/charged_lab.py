@@ -1,0 +1,220 @@
+"""A join on a machine of the papers: its reads and its work cost declared seconds of a virtual clock.
+
+    trial = Trial("hybridjoin", ComputedRows(2_000_000), 50_000_000, MACHINES["hybridjoin-2011"], skew=1.0)
+    trial.warm_up()
+    trial.measure(sales=100_000).rate              # the service rate: sales always wait for the join
+
+    trial = Trial("inlj", ...)
+    trial.run(bursty(1_000.0), seconds=600).waiting.mean()   # sales arrive at their own rate
+
+Nothing is measured but counts: the same numbers go in and come out on any machine, in any run. The disks are those of
+`pipeline/master/disks.py`. What the processor does is charged from what the join and its master count, by the unit
+costs of the papers' equations, when it is done:
+
+    a sale taken             c_S, and c_F if the join keeps rows to look it up in
+    ... that has to wait     c_A + c_E
+    a row read               c_H
+    a result                 c_O
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from pipeline import joins
+from pipeline.joins import Options
+from pipeline.joins.algorithm import Served
+from pipeline.joins.cost.question import Stream
+from pipeline.master.charged import ChargedMaster
+from pipeline.master.computed import ComputedRows
+from pipeline.master.disks import VirtualClock
+from tests.benchmarks.machines import Machine
+from tests.benchmarks.stream import STEP, Moments, Sales
+from tests.benchmarks.stretches import Column, Observed, Saturated, mean_length
+
+_ENDLESS = 1 << 40  # sales of a window: the papers' stream has no end
+_ROUNDING = 1e-9
+_LONG_ENOUGH = 10  # times what fills the join: then it scans no more, and the cycle begun is not waited for
+_NEVER = 1e8  # seconds until a cached row is too old: the papers' R does not change
+
+
+class Trial:
+    """A join, its computed master, its sales, and the clock they share."""
+
+    def __init__(
+        self,
+        name: str,
+        rows: ComputedRows,
+        memory: int,
+        machine: Machine,
+        skew: float = 1.0,
+        absent: float = 0.0,
+        seed: int = 1,
+        pool_bytes: int = 0,
+        indexed: bool = True,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`settings`: of algorithms, by name. `pool_bytes`: of the page pool behind look-ups, beside `memory`."""
+        self.clock = VirtualClock()
+        self.master = ChargedMaster(rows, machine.disk, self.clock, pool_bytes, indexed)
+        options = Options(
+            costs=machine.unit_costs(rows.row_bytes),
+            stream=Stream(skew, _ENDLESS, absent),
+            settings=settings or {},
+            max_staleness=_NEVER,
+            absent_staleness=_NEVER,
+            clock=self.clock,
+        )
+        self.join = joins.make(name, self.master, memory, options)
+        self.prediction = joins.predict(name, memory, self.join.relation, options)
+        self._cpu = machine.processor
+        self._looks_up = joins.recipe(name).keeps_rows
+        self._sales = Sales(rows, skew, absent, seed)
+        self._charged = self._counts()
+        self._admitted, self._served = Column(), Column()  # moments; of a sale not served yet: nan
+        self._most_pending = 0
+
+    @property
+    def admitted(self) -> int:
+        """Sales admitted so far."""
+        return len(self._admitted.all)
+
+    @property
+    def served(self) -> int:
+        return self.admitted - self.join.pending
+
+    @property
+    def cycles(self) -> float:
+        """How often R was scanned."""
+        return self.master.reads.by_kind["scan"].rows / self.master.rows.rows
+
+    def warm_up(self, sales: int = 0, cycles: float = 1.0, sales_a_cached_row: int = 100) -> None:
+        """Serve waiting sales until as many are gone as filled the join, and at least so many; R was scanned so often,
+        if the join scans it; and the rows in the cache have been chosen from so many sales each."""
+        self._saturate(
+            lambda: (
+                self.served >= max(1, sales, self._most_pending, sales_a_cached_row * self.join.cached_rows)
+                and (self.cycles >= cycles or not self.cycles)
+            )
+        )
+
+    def measure(self, sales: int) -> Saturated:
+        """Serve at least so many sales, of which more wait always; whole cycles, if the join scans R."""
+        began, served, first_cycle = self.clock(), self.served, self.cycles
+        counted, reads, disk = deepcopy(self.join.statistics), deepcopy(self.master.reads), self.master.disk_use
+        whole = 0
+
+        def enough() -> bool:
+            nonlocal whole
+            before, whole = whole, int(self.cycles - first_cycle + _ROUNDING)
+            gone = self.served - served
+            idle = not self.cycles or (self.cycles == first_cycle and gone >= self._most_pending)
+            return gone >= sales and (whole > before or idle or gone >= _LONG_ENOUGH * max(sales, self._most_pending))
+
+        self._saturate(enough)
+        gone = self._served.all >= began
+        counts = self.join.statistics - counted
+        return Saturated(
+            sales=self.served - served,
+            seconds=self.clock() - began,
+            hits=counts.hits,
+            matched=counts.matched,
+            unmatched=counts.unmatched,
+            processing=(self._served.all - self._admitted.all)[gone],
+            reads=self.master.reads - reads,
+            disk=self.master.disk_use - disk,
+        )
+
+    def run(self, arrivals: Iterator[Moments], seconds: float, warm_up: float = 0.0) -> Observed:
+        """Let sales arrive from now on, for so long; what happens in the first `warm_up` seconds is not told."""
+        if not 0 <= warm_up < seconds:
+            raise ValueError(f"warm_up = {warm_up}: of {seconds} seconds, some must be left to tell of")
+        start, arrived, ahead = self.clock(), Column(), np.empty(0)
+        first = self.admitted  # in this run
+        looks: list[tuple[float, int, int]] = []
+        while self.clock() < start + seconds:
+            while not len(ahead) or ahead[-1] <= self.clock():
+                ahead = np.concatenate([ahead, start + next(arrivals)])
+            come = int(np.searchsorted(ahead, self.clock(), side="right"))
+            arrived.append(ahead[:come])
+            ahead = ahead[come:]
+            before, waiting = self.clock(), len(arrived.all) - (self.admitted - first)
+            looks.append((before, waiting, self.join.pending))
+            taken = self._offer(waiting)
+            looks.append((self.clock(), waiting - taken, self.join.pending))
+            if not self._step() and not taken and self.clock() == before:
+                # Nothing to do. A join that has sales and does nothing waits for more of them than the next one.
+                self.clock.wait_until(max(ahead[0], before + STEP * (self.join.pending > 0)))
+        return self._observed(start + warm_up, first, arrived.all, looks)
+
+    def _observed(self, since: float, first: int, arrived: Moments, looks: list[tuple[float, int, int]]) -> Observed:
+        at, queued, pending = (np.array(column) for column in zip(*looks, strict=True))
+        at, queued, pending = (looked[_first_pair(at, since) :] for looked in (at, queued, pending))
+        since, until = at[0], at[-1]
+        admitted, served = self._admitted.all[first:], self._served.all[first:]
+        waiting, processing = admitted - arrived[: len(admitted)], served - admitted
+        taken, gone = ((since < moments) & (moments <= until) for moments in (admitted, served))
+        return Observed(
+            seconds=float(until - since),
+            arrived=int(np.count_nonzero((since < arrived) & (arrived <= until))),
+            admitted=int(np.count_nonzero(taken)),
+            served=int(np.count_nonzero(gone)),
+            waiting=waiting[taken],
+            processing=processing[gone],
+            mean_queued=mean_length(arrived, admitted, since, until),
+            mean_pending=mean_length(self._admitted.all, self._served.all, since, until),
+            at=at,
+            queued=queued,
+            pending=pending,
+        )
+
+    def _saturate(self, enough: Callable[[], bool]) -> None:
+        while not enough():
+            before = self.clock(), self.served
+            taken = self._offer(_ENDLESS)
+            self._most_pending = max(self._most_pending, self.join.pending)
+            served = self._step()
+            assert taken or served or before != (self.clock(), self.served), "the join does nothing, and takes nothing"
+
+    def _offer(self, most: int) -> int:
+        """Offer until the join takes no more; say how many it took."""
+        offered = 0
+        while offered < most:
+            now, keys = self.clock(), self._sales.next(most - offered)
+            taken = self.join.offer(np.arange(self.admitted, self.admitted + len(keys)), keys)
+            if not taken:
+                break
+            self._sales.taken(taken)
+            self._admitted.append(np.full(taken, now))
+            self._served.append(np.full(taken, np.nan))
+            self._charge()
+            offered += taken
+        return offered
+
+    def _step(self) -> list[Served]:
+        pieces = self.join.step()
+        self._charge()
+        for piece in pieces:
+            self._served.all[piece.sales] = self.clock()
+        return pieces
+
+    def _charge(self) -> None:
+        """What the processor has done since the last time."""
+        counts, cpu = self._counts(), self._cpu
+        taken, waited, read, results = (new - old for new, old in zip(counts, self._charged, strict=True))
+        self._charged = counts
+        a_sale = cpu.c_S + cpu.c_F * self._looks_up
+        self.clock.advance(taken * a_sale + waited * (cpu.c_A + cpu.c_E) + read * cpu.c_H + results * cpu.c_O)
+
+    def _counts(self) -> tuple[int, int, int, int]:
+        done, reads = self.join.statistics, self.master.reads.by_kind
+        return done.offered, done.misses, sum(reads[kind].rows for kind in ("scan", "page", "lookup")), done.served
+
+
+def _first_pair(at: Moments, since: float) -> int:
+    """Queues are looked at before and after each offer: where the first two looks are that count."""
+    return 2 * min(int(np.searchsorted(at[::2], since)), len(at) // 2 - 1)
