@@ -70,12 +70,13 @@ REQUEST_BYTES = 48_100  # fitted: with it the equations of MESHJOIN give the opt
 # meshjoin-default-vs-optimal-2010, figure 6 (which has 0.93/1.35/1.91/2.63, at 20/40/80/160 MB of memory)
 
 DISKS: dict[str, Disk] = {
-    # Polyzotis et al. 2007, section 4.1: a local disk of 7200 rpm. The byte is fitted, with REQUEST_BYTES and 26.3 us
-    # of processor a sale, to 6 000 and 26 000 sales a second at 1 and 10 % memory (4.2); what it takes to probe with a
-    # row is in it, for the two cannot be told apart. The seek is fitted to INL's 274 look-ups a second; the page is
-    # declared, as Berkeley DB's usual one.
-    "meshjoin-icde2007": Disk.of_seek_bytes(REQUEST_BYTES, 11.33e-9, 3.65e-3, PAGE_OF_BERKELEY_DB),
-    # Naeem et al. 2010, section 4.2: "160G disk", a file. Only the request is fitted, and only as a number of bytes.
+    # Polyzotis et al. 2007, section 4.1: a local disk of 7200 rpm. The byte is fitted, with REQUEST_BYTES and 26.38 us
+    # of processor a sale, to 6 000 and 26 000 sales a second at 4 and 40 MB (4.2; joins/published/meshjoin.py has the
+    # arithmetic); what it takes to probe with a row is in it, for the two cannot be told apart. The seek is fitted to
+    # INL's 274 look-ups a second; the page is declared, as Berkeley DB's usual one.
+    "meshjoin-icde2007": Disk.of_seek_bytes(REQUEST_BYTES, 10.732e-9, 3.65e-3, PAGE_OF_BERKELEY_DB),
+    # Naeem et al. 2010, section 4.2: "160G disk", a file. Only the request is fitted, and only as a number of bytes;
+    # byte and seek are declared.
     "meshjoin-default-vs-optimal-2010": Disk.of_seek_bytes(REQUEST_BYTES, 11e-9, 5e-3),
     # Naeem et al. 2011, section 6.1, and 2013, section 5.1.1: the same machine, MySQL 5.0. Seek and byte are declared;
     # the page is section 5's: 16 000 of them for two million rows of 120 bytes.

@@ -9,6 +9,7 @@ from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import JOINS
 from pipeline.joins.inlj import Settings as OfINLJ
 from pipeline.joins.meshjoin import Settings as OfMeshJoin
+from pipeline.joins.published import meshjoin as published
 from pipeline.master.computed import ComputedRows
 from pipeline.master.disks import Disk
 from tests.benchmarks.charged_lab import Trial
@@ -50,6 +51,20 @@ def test_meshjoin_serves_as_many_sales_as_its_model_says(paper):
         trial = Trial("meshjoin", rows, 1_000_000, MACHINES[paper], skew=0.5)
         trial.warm_up(cycles=2)
         assert trial.measure(sales=30_000).rate == pytest.approx(trial.prediction.mu, rel=0.02)
+
+
+@pytest.mark.parametrize(("memory", "best"), [(20e6, 0.93e6), (40e6, 1.35e6), (80e6, 1.91e6), (160e6, 2.63e6)])
+def test_the_machine_of_2010_gives_its_equations_the_buffers_of_2010(memory, best):
+    costs = MACHINES["meshjoin-default-vs-optimal-2010"].as_published()
+    pages = published.fastest(memory, published.DEF2010, costs)
+    assert pages * published.DEF2010.v_P == pytest.approx(best, rel=0.02)
+
+
+@pytest.mark.parametrize(("memory", "rate"), [(4e6, 6_000), (20e6, 19_500), (40e6, 26_000)])
+def test_the_machine_of_2007_gives_its_equations_the_rates_of_2007(memory, rate):
+    costs = MACHINES["meshjoin-icde2007"].as_published()
+    pages = published.fastest(memory, published.ICDE2007, costs)
+    assert published.mu_within(memory, pages, published.ICDE2007, costs) == pytest.approx(rate, rel=0.02)
 
 
 def test_inlj_is_as_slow_as_the_paper_of_meshjoin_has_it():

@@ -15,7 +15,7 @@ from pipeline.joins import Options
 from pipeline.joins import make as make_join
 from pipeline.master.charged import ChargedMaster
 from pipeline.master.computed import ComputedRows, Scatter
-from pipeline.master.disks import DISKS, Disk, PagePool, VirtualClock
+from pipeline.master.disks import Disk, PagePool, VirtualClock
 from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import VARIANTS, answer, drive, oracle
 
@@ -332,14 +332,3 @@ def test_what_cannot_be_is_refused_in_a_sentence():
         charged(ComputedRows(5)).lookup(pa.array([1, 1]))
     with pytest.raises(ValueError, match="at least one row"):
         charged(ComputedRows(5)).scan(None, 0)
-
-
-def test_the_seek_of_2010_gives_the_buffers_of_2010():
-    # Equations 1 to 4 of the paper, fudge factor 4.8, 20 bytes a sale, 4 a pointer; R = 3.5 M rows of 120 bytes.
-    disk = DISKS["meshjoin-default-vs-optimal-2010"]
-    b = np.geomspace(1e4, 1e7, 100_000)
-    for memory, best in ((20e6, 0.93e6), (40e6, 1.35e6), (80e6, 1.91e6), (160e6, 2.63e6)):
-        k = 3.5e6 * 120 / b
-        w = (memory - b) / (20 + 4 * k + 4.8 * 20 * k)
-        seconds_a_sale = (disk.request + disk.byte * b) / np.where(w > 0, w, np.nan)
-        assert b[np.nanargmin(seconds_a_sale)] == pytest.approx(best, rel=0.02)
