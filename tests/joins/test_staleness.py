@@ -80,6 +80,22 @@ def test_a_row_grows_old_from_when_it_was_asked_for(variant: Variant, memory: in
     assert oldest > STALENESS / 4, "nothing was served from memory, and so nothing was tried"
 
 
+@pytest.mark.parametrize("staleness", [1e12, float("inf")])
+@pytest.mark.parametrize("variant", [v for v in KEEPS_ROWS if recipe(str(v)).has_front_stage], ids=str)
+def test_a_row_that_may_grow_as_old_as_it_likes_is_read_once(variant: Variant, staleness: float) -> None:
+    clock = FakeClock()
+    master = MemoryMaster.of({b"bun": 7})
+    options = Options(max_staleness=staleness, absent_staleness=staleness, clock=clock)
+    join, keys = make(str(variant), master, 1 << 20, options), pa.array([b"bun"] * 50, pa.binary())
+    for _ in range(4):
+        assert {served for _, served, *_ in answer(drive(join, keys))} == {7}
+        clock.advance(1e6)
+    reads = sum(count.queries for kind, count in master.reads.by_kind.items() if kind != "describe")
+    master.replace(MemoryMaster.of({b"bun": 8}).table)
+    assert {served for _, served, *_ in answer(drive(join, keys))} == {7}
+    assert sum(count.queries for kind, count in master.reads.by_kind.items() if kind != "describe") == reads
+
+
 @pytest.mark.parametrize("variant", KEEPS_ROWS, ids=str)
 def test_the_time_that_an_answer_takes_is_part_of_a_rows_age(variant: Variant) -> None:
     clock = FakeClock()

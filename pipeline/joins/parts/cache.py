@@ -19,6 +19,7 @@ _RECORDER_BYTES = 4 + 4  # a slot's frequency and the moment it expires
 _ROW_NUMBER_BYTES = 4
 _TICK = 0.1  # seconds; moments are counted in ticks since the cache was made
 _GONE = np.int32(0)
+_NEVER = np.iinfo(np.int32).max  # ticks: a row that may grow as old as it likes
 _ONE = np.float32(1)  # as it is, or numpy converts it for each use
 
 YOUNG = 8  # one part of so many of the cached rows may wait to come in
@@ -130,7 +131,7 @@ class RowCache(KeptRows):
         self._drop(leave)
         slots = self._index.add(picked(coming.codes, enter))
         self._frequency[slots] = coming.frequency[enter]
-        self._expires[slots] = (coming.expires[enter] / _TICK).astype(np.int32)
+        self._expires[slots] = np.minimum(coming.expires[enter] / _TICK, _NEVER).astype(np.int32)
         with_row = coming.row[enter] != NO_ROW
         self._change_rows(coming.rows.take(pa.array(coming.row[enter[with_row]])), slots[with_row])
         return len(leave)
