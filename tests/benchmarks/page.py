@@ -91,6 +91,19 @@ def beside() -> str:
     return paragraph(f"{swing()} {round_trips()} {small_pool()} {models()}")
 
 
+def since() -> str:
+    """What a join's own steps have gained since an earlier commit."""
+    result = raw("turns")
+    before, now = (result["turns"][name] for name in ("other", "this"))
+    gains = sorted(max(turn[case] for turn in now) / max(turn[case] for turn in before) for case in now[0])
+    return paragraph(
+        f"Grid, round trips and pool are older than the joins' compiled loops. By turns with commit "
+        f"{result['commits']['other']}, without a server, {len(gains)} cases serve {gains[0]:.1f} to {gains[-1]:.1f} "
+        f"times as many sales a second, {statistics.median(gains):.1f} in the median "
+        "([workload](tests/benchmarks/turns.py), [raw result](tests/benchmarks/results/turns.json))."
+    )
+
+
 def swing() -> str:
     measured = [cell["rates"] for cell in grid() if cell["rate"]]
     spread = statistics.median(max(rates) / min(rates) - 1 for rates in measured)
@@ -143,7 +156,9 @@ def in_order(cells: list[Cell]) -> Iterator[bool]:
             yield high["predicted"] > low["predicted"]
 
 
-FIGURES: dict[str, Callable[[], str]] = {made.__name__: made for made in (to_delta, soon, parsing, joins, beside)}
+FIGURES: dict[str, Callable[[], str]] = {
+    made.__name__: made for made in (to_delta, soon, parsing, joins, beside, since)
+}
 
 
 def raw(name: str) -> dict[str, Any]:
