@@ -64,5 +64,6 @@ class KeysByPage:
     def check(self) -> None:
         """Assert every invariant."""
         # A page's chain has exactly the keys that lie on it.
-        for page in range(len(self._first)):
-            assert np.array_equal(np.sort(self.on(page)), np.flatnonzero(self.page_of == page))
+        keys, pages = kernels.every_chain(self._first, self._after)
+        assert np.array_equal(np.sort(keys), np.flatnonzero(self.page_of != NO_PAGE))
+        assert np.array_equal(self.page_of[keys], pages)

@@ -23,6 +23,7 @@ _Numbers = numba.types.Array(numba.int32, 1, "C", readonly=True)
 _Places = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _Longs = numba.types.Array(numba.int64, 1, "C")
 _Flags = numba.types.Array(numba.boolean, 1, "C")
+_Pair = numba.types.UniTuple(_Ints, 2)  # type: ignore[no-untyped-call]
 _int = numba.int64
 
 
@@ -225,3 +226,16 @@ def chain(key: int, after: Any) -> Any:
     for number in range(count):
         keys[number], key = key, after[key]
     return keys
+
+
+@compiled(_Pair(_Numbers, _Numbers))
+def every_chain(first: Any, after: Any) -> Any:
+    """All that is in a chain, and whose chain it is in; what stands in two comes twice. For those who check."""
+    members, owners = np.empty(2 * len(after), np.int32), np.empty(2 * len(after), np.int32)
+    count = 0
+    for owner in range(len(first)):
+        here = first[owner]
+        while here >= 0 and count < len(members):
+            members[count], owners[count] = here, owner
+            count, here = count + 1, after[here]
+    return members[:count].copy(), owners[:count].copy()

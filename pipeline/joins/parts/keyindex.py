@@ -101,8 +101,7 @@ class KeyIndex:
         assert len(free) == self._free[1]
         assert len(np.union1d(used, free)) == self.capacity
         # Every key is in one chain, once.
-        chained = [kernels.chain(first, self._after) for first in self._first.tolist() if first != ABSENT]
-        assert np.array_equal(np.sort(np.concatenate([np.empty(0, np.int32), *chained])), used)
+        assert np.array_equal(np.sort(kernels.every_chain(self._first, self._after)[0]), used)
 
 
 def _buckets(capacity: int) -> int:

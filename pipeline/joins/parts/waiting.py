@@ -182,11 +182,10 @@ class WaitingSales:
         assert np.array_equal(np.unique(waiting), self.index.slots)
         assert np.array_equal(np.bincount(waiting, minlength=self.capacity), self._uses)
         # A key's chain has all its sales, the newest first.
-        for slot in self.index.slots.tolist():
-            chain = kernels.chain(self._newest[slot], self._earlier)
-            here = chain[self.slot[chain] == slot]
-            assert np.array_equal(np.sort(here), np.flatnonzero(self.slot[: self._end] == slot))
-            assert (np.diff(here) < 0).all()
+        places, keys = kernels.every_chain(self._newest, self._earlier)
+        there = self.slot[places] == keys
+        assert np.array_equal(np.sort(places[there]), np.flatnonzero(self.slot != self.capacity))
+        assert (np.diff(places)[np.diff(keys) == 0] < 0).all()
         # No mark is left behind by a look-up of rows.
         assert (self._row_of == -1).all()
 
