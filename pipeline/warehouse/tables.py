@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from deltalake import DeltaTable, Field, Schema
+from deltalake import CommitProperties, DeltaTable, Field, Schema
+from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 from pyarrow.fs import FileSelector
 
@@ -27,6 +28,7 @@ PROPERTIES = {
     "delta.logRetentionDuration": "interval 7 days",
 }
 
+_LOG = "_delta_log"
 _NAMES = {  # Arrow's type, Delta's name in the schema, and in SQL
     pa.string(): ("string", "STRING"),
     pa.binary(): ("binary", "BINARY"),
@@ -116,14 +118,19 @@ def _create(uri: str, contract: TableContract, storage_options: dict[str, str]) 
         )
         for c in contract.columns
     ]
-    DeltaTable.create(
-        uri,
-        Schema(fields),
-        mode="ignore",  # another job may make it in the same moment
-        partition_by=list(contract.partition_by),
-        configuration=PROPERTIES,
-        storage_options=storage_options,
-    )
+    try:
+        DeltaTable.create(
+            uri,
+            Schema(fields),
+            mode="error",
+            commit_properties=CommitProperties(max_commit_retries=0),  # a table that is made twice has a second version
+            partition_by=list(contract.partition_by),
+            configuration=PROPERTIES,
+            storage_options=storage_options,
+        )
+    except DeltaError:
+        if not TableLog.exists(uri, storage_options):  # else another job has made it in the same moment
+            raise
 
 
 def _refuse_names(contract: TableContract, uri: str) -> None:
@@ -140,9 +147,14 @@ def _refuse_other_files(contract: TableContract, uri: str, storage_options: dict
     make_folder(uri)
     folder = filesystem(uri, storage_options)
     there = [
-        found for found in folder.get_file_info(FileSelector("", allow_not_found=True)) if found.base_name[:1] != "."
+        found
+        for found in folder.get_file_info(FileSelector("", allow_not_found=True))
+        if found.base_name[:1] != "." and found.base_name != _LOG
     ]
-    if there:
+    # A log without a version is one that another job is about to begin.
+    log = folder.get_file_info(FileSelector(_LOG, allow_not_found=True))
+    there += [found for found in log if found.base_name[:1].isdigit()]
+    if there and not TableLog.exists(uri, storage_options):
         raise WarehouseRefused(
             f"{uri}: Delta cannot create {contract.name}: the folder is not empty, but not a Delta table: "
             f"{there[0].path} is in it. Move what is there away, or name another warehouse.path."
