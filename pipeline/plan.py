@@ -162,8 +162,9 @@ def _settings_of_joins(name: str, settings: DimensionSettings) -> dict[str, Any]
     for join, given in settings.joins.items():
         if join not in joins.ALGORITHMS:
             close = difflib.get_close_matches(join, joins.ALGORITHMS, n=1)
+            origins = ", ".join(sorted({value.origin for value in given.values()})) or "the settings file"
             raise BadSetting(
-                f"{here}.{join} is no join with settings of its own. "
+                f"{origins}: {here}.{join} is no join with settings of its own. "
                 f"{f'Did you mean {close[0]}? ' if close else ''}Known: {', '.join(joins.ALGORITHMS)}."
             )
         built[join] = read_table(joins.ALGORITHMS[join].Settings, f"{here}.{join}", given)

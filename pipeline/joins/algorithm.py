@@ -18,7 +18,7 @@ from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes, KeyCoder
 from pipeline.joins.parts.waiting import Places, WaitingSales
-from pipeline.master.port import Master, MasterStatistics
+from pipeline.master.port import Master
 
 Positions = npt.NDArray[np.int64]
 Clock = Callable[[], float]
@@ -41,7 +41,6 @@ class Workplace:
     """Where an algorithm works: its master, its memory, and what is known of sales and costs."""
 
     master: Master
-    size: MasterStatistics
     coder: KeyCoder
     question: Question[Any]  # memory, R, sales, unit costs, the algorithm's own settings: as its model is asked
     max_staleness: float = 300.0  # seconds: no row is served that was read longer ago

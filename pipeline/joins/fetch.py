@@ -247,7 +247,7 @@ class Fetch(Algorithm):
         return len(self._waiting)
 
     def memory_used(self) -> dict[str, int]:
-        sales, directory = self._waiting.nbytes + self.coder.nbytes, self._pages.nbytes
+        sales, directory = self._waiting.nbytes + self._rounds.nbytes + self.coder.nbytes, self._pages.nbytes
         return {"sales": sales, "answers": self._answer_bytes, "directory": directory, "Q": self._cycle.nbytes}
 
     def check(self) -> None:

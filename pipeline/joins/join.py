@@ -154,7 +154,6 @@ def check(
         )
     return Workplace(
         master,
-        size,
         coder,
         question,
         max_staleness=options.max_staleness,

@@ -35,6 +35,17 @@ def test_from_an_archive_without_a_home_they_are_compiled_anew(tmp_path: Path) -
     assert loops(Path(archive), tmp_path).startswith(f"{archive}/pipeline/joins")
 
 
+@pytest.mark.parametrize("spoilt", [b"", b"nonsense"])
+def test_what_was_kept_and_is_spoilt_is_compiled_anew(tmp_path: Path, spoilt: bytes) -> None:
+    code = copy(tmp_path / "code")
+    loops(code, tmp_path)
+    kept = [*(code / "pipeline/joins/parts/__pycache__").glob("*.nb?")]
+    assert kept
+    for file in kept:
+        file.write_bytes(spoilt)
+    assert loops(code, tmp_path).endswith("[1, 0]\n")
+
+
 def test_a_read_only_image_brings_them_along_and_a_second_process_finds_them(tmp_path: Path) -> None:
     """Compiled at the build into `compiled/`, by the words of deploy/docker/build.sh."""
     code, temporary = tmp_path / "image", tmp_path / "tmp"

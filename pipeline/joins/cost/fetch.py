@@ -12,6 +12,7 @@ from pipeline.joins.cost.question import Question, Relation
 from pipeline.joins.cost.search import best
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.cycle import slot_bytes
+from pipeline.joins.parts.rounds import ASKED
 from pipeline.joins.parts.waiting import WaitingSales
 
 _ANSWERS = 0.5  # most of the memory behind the cache that answers may take; the waiting sales have the rest
@@ -38,7 +39,7 @@ class Split:
 def least(question: Question[Batched]) -> int:
     """One sale and its master row."""
     R = question.R
-    needed = _per_key(R, 1) + WaitingSales.bytes_for(1, R.words) + slot_bytes(R.words)
+    needed = _per_key(R, 1) + WaitingSales.bytes_for(1, R.words, beside=ASKED) + slot_bytes(R.words)
     return math.ceil(needed * DIRECTORY_SHARE / (DIRECTORY_SHARE - 1) + 1)
 
 
@@ -64,7 +65,7 @@ def _divide(question: Question[Batched], lanes: int, read: float) -> Split:
     for_sales_and_rows = memory - slots * slot_bytes(R.words)
     b = max(1, min(question.settings.batch, int(_ANSWERS * for_sales_and_rows / _per_key(R, lanes))))
     answers = max(b * _per_key(R, lanes), read * for_sales_and_rows)
-    h_S = max(1, WaitingSales.capacity_for(for_sales_and_rows - answers, R.words))
+    h_S = max(1, WaitingSales.capacity_for(for_sales_and_rows - answers, R.words, beside=ASKED))
     return Split(h_S, max(1, int(answers / R.row_bytes)), b, lanes, slots, int(answers))
 
 
@@ -109,7 +110,7 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
         rows = R.R_t * by_scan / scan(R.R_t, parts.rows, costs)
         asked = rows / parts.rows
     return Prediction(
-        split={"sales": WaitingSales.bytes_for(parts.h_S, R.words), "answers": parts.answers},
+        split={"sales": WaitingSales.bytes_for(parts.h_S, R.words, beside=ASKED), "answers": parts.answers},
         parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
         mu=h / c_loop,
         processing_time=c_loop / 2,

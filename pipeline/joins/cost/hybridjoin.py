@@ -17,11 +17,14 @@ from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation, Stream
 from pipeline.joins.cost.search import best, grid
 from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.parts.bypage import KEY_BYTES, PAGE_BYTES
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.resident import ResidentPages
 from pipeline.joins.parts.waiting import WaitingSales
 
-SALE_BYTES = 12 + 4  # beside a waiting sale: where its key lies, and its place among those to be asked for by name
+SALE_BYTES = (
+    KEY_BYTES + 4
+)  # beside a waiting sale: where its key lies, and its place among those to be asked for by name
 _NAMED_SHARE = 8  # one key is asked for by name, besides the oldest, for so many rows of a page
 
 
@@ -59,7 +62,7 @@ def directory_bytes(d: int, R: Relation) -> float:
 
 def page_heads_bytes(d: int, R: Relation) -> int:
     """A chain of waiting keys for each page; half as many pages again may come by splitting."""
-    return 6 * pages(d, R)
+    return PAGE_BYTES * pages(d, R) * 3 // 2
 
 
 def resident_rows(d: int, l: int) -> int:  # noqa: E741

@@ -48,6 +48,9 @@ def predict(question: Question[Buffered]) -> Prediction:
 
 
 def default_buffer(question: Question[Buffered]) -> int:
-    """The b that is best for 20 MB: a little behind the knee of mu(b), and good for all other budgets (2010)."""
+    """The b that is best for 20 MB: a little behind the knee of mu(b), and good for all other budgets (2010).
+
+    From 20 to 320 MB it forgoes at most 3 % of the best rate with the paper's costs, and 7 % with the built-in ones.
+    """
     reference: Question[Buffered] = replace(question, memory=_REFERENCE, settings=_ByTheModel())
     return meshjoin.split(reference).b

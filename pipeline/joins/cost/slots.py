@@ -18,13 +18,14 @@ from pipeline.joins.cost.search import best, grid
 from pipeline.joins.cost.slot_simulation import play
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.cost.zipf import Zipf
+from pipeline.joins.parts import bypage
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.pagecache import PageCache
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.waiting import WaitingSales
 
-PAGE_BYTES = 4 + 8 + 4  # of each page: its waiting sales, its worth, the chain of their keys
-KEY_BYTES = 12 + 4  # of each waiting key: where it lies, the step it came in
+PAGE_BYTES = 4 + 8 + bypage.PAGE_BYTES  # of each page: its waiting sales, its worth, the chain of their keys
+KEY_BYTES = bypage.KEY_BYTES + 4  # of each waiting key: where it lies, the step it came in
 PENDING_SHARE = 8  # ssij: one sale of so many may be in the pending phase
 _MOST_KEPT = 256  # pages: a step looks at those that serve, one after the other
 _REREAD = 10  # windows in which a page that is kept is read once

@@ -9,6 +9,8 @@ from pipeline.joins.parts import kernels
 from pipeline.joins.parts.keyindex import Slots
 
 NO_PAGE = -1
+KEY_BYTES = 4 + 4 + 4  # its page, the keys before and behind it there
+PAGE_BYTES = 4  # its first key
 
 
 class KeysByPage:
@@ -17,7 +19,7 @@ class KeysByPage:
         The keys of a page are a chain, linked both ways, so that any of them can leave it.
 
     Memory
-        12 bytes a key, 4 a page.
+        KEY_BYTES a key, PAGE_BYTES a page.
 
     Example
         >>> keys = KeysByPage(capacity=4)
@@ -34,10 +36,6 @@ class KeysByPage:
         self._before = np.full(capacity, -1, np.int32)
         self._after = np.full(capacity, -1, np.int32)
         self._first = np.full(0, -1, np.int32)  # of a page
-
-    @staticmethod
-    def bytes_for(capacity: int, pages: int) -> int:
-        return 12 * capacity + 4 * pages
 
     @property
     def nbytes(self) -> int:

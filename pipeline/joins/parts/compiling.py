@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import shutil
 import stat
 import tempfile
@@ -24,10 +25,13 @@ def _place() -> Path | None:
     with contextlib.suppress(OSError):
         if not own.exists():
             unfinished = Path(tempfile.mkdtemp(prefix=f"{own.name}-"))
-            if _SHIPPED.is_dir():
-                shutil.copytree(_SHIPPED, unfinished, dirs_exist_ok=True)
-                unfinished.chmod(0o700)
-            unfinished.rename(own)
+            try:
+                if _SHIPPED.is_dir():
+                    shutil.copytree(_SHIPPED, unfinished, dirs_exist_ok=True)
+                    unfinished.chmod(0o700)
+                unfinished.rename(own)
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)  # where another process was first
     known = own.is_dir() and own.lstat().st_uid == os.getuid() and stat.S_IMODE(own.lstat().st_mode) == 0o700
     return own if known else None
 
@@ -37,6 +41,9 @@ if "NUMBA_CACHE_DIR" not in os.environ and (_own := _place()) is not None:
     os.environ["NUMBA_CACHE_DIR"] = str(_own)
 
 import numba as numba  # noqa: E402  # it reads its settings when it is loaded, so it is had from here
+
+# No place to keep it, or what is kept there is cut off or spoilt.
+_NOT_KEPT = (OSError, RuntimeError, EOFError, pickle.UnpicklingError, ValueError, AttributeError, ImportError)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +55,7 @@ def compiled(signature: Any) -> Callable[[F], F]:
         loop: F
         try:
             loop = numba.njit(signature, cache=True, nogil=True)(function)
-        except (OSError, RuntimeError):  # no place to keep it, or what is kept there cannot be read
+        except _NOT_KEPT:
             loop = numba.njit(signature, nogil=True)(function)
         return loop
 

@@ -16,8 +16,6 @@ _LEAST_WORDS, _MOST_WORDS = 2, 8  # for texts: exact up to 15 bytes at least, up
 LONG_KEY_BYTES = 240  # what it takes to know a long key again
 _DIGEST = 0xFF  # in the last byte, where an exact code has the key's length
 _MASKS = np.array([(1 << (8 * kept)) - 1 for kept in range(_WORD + 1)], np.uint64)
-_ODD = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F], np.uint64)
-_HALF = np.uint64(32)
 
 
 class KeyCoder:
@@ -33,7 +31,7 @@ class KeyCoder:
     Example
         >>> coder = KeyCoder(pa.binary(), longest=9)
         >>> codes = coder.encode(pa.array([b"ale", b"ale\\0", b"ale", b"a" * 99], pa.binary()))
-        >>> codes.shape, [same(codes, codes[[0]])[row].item() for row in range(4)]
+        >>> codes.shape, [(code == codes[0]).all().item() for code in codes]
         ((4, 2), [True, False, True, False])
         >>> coder.decode(codes[:2]).to_pylist(), coder.decode(codes[3:])[0].as_py() == b"a" * 99
         ([b'ale', b'ale\\x00'], True)
@@ -101,31 +99,10 @@ class KeyCoder:
         return LONG_KEY_BYTES * len(self._long)
 
 
-def hashes(codes: Codes) -> npt.NDArray[np.uint64]:
-    """One well-mixed word for each key."""
-    mixed: npt.NDArray[np.uint64] = codes[:, 0] * _ODD[0]
-    for word in range(1, codes.shape[1]):
-        mixed ^= mixed >> _HALF
-        mixed += codes[:, word]
-        mixed *= _ODD[word % 3]
-    mixed ^= mixed >> _HALF
-    mixed *= _ODD[1]
-    mixed ^= mixed >> _HALF
-    return mixed
-
-
 def picked(codes: Codes, numbers: npt.NDArray[Any]) -> Codes:
     """These rows, a negative number counting from the end: ten times faster than an index in brackets."""
     taken: Codes = codes.take(numbers, axis=0, mode="wrap")
     return taken
-
-
-def same(left: Codes, right: Codes) -> npt.NDArray[np.bool_]:
-    """Row for row, whether two keys are the same."""
-    equal: npt.NDArray[np.bool_] = left[:, 0] == right[:, 0]
-    for word in range(1, left.shape[1]):
-        equal &= left[:, word] == right[:, word]
-    return equal
 
 
 def _every_word(data: Any, first: int, last: int) -> tuple[Codes, int]:

@@ -6,6 +6,8 @@ import numpy as np
 
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 
+ASKED = 1  # byte of a key
+
 
 class Rounds:
     """
@@ -14,7 +16,7 @@ class Rounds:
         at the first slot, the last keys would wait for ever while others come, and gather sales.
 
     Memory
-        A byte a key.
+        ASKED, a byte, for each key.
 
     Example
         >>> index = KeyIndex(capacity=3, words=1)
@@ -31,6 +33,10 @@ class Rounds:
         self._index = index
         self._asked = np.zeros(index.capacity, np.bool_)  # slots whose answer is on its way
         self._next = 0  # slot after the last that was asked for
+
+    @property
+    def nbytes(self) -> int:
+        return self._asked.nbytes
 
     def waiting(self) -> Slots:
         """The keys that are not being asked for."""
