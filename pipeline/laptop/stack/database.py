@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import ssl
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
@@ -85,7 +86,9 @@ class Database(Server):
             if self._program.home:
                 words = tuple(word.replace(str(home), str(plain_home)) for word in words)
             command = [*words, f"--datadir={plain / unfinished.name}", *database_programs.as_root()]
-            self.run("initialise its data", command, database_programs.REMEDY)
+            # A server that starts clears away the temporary tables it finds, those of another one that is at work, too.
+            with tempfile.TemporaryDirectory(prefix="millrace-") as temporary:
+                self.run("initialise its data", command, database_programs.REMEDY, TMPDIR=temporary)
             self._kind_file.write_text(self.kind)
 
     def _refuse_data_of_another_kind(self) -> None:

@@ -172,7 +172,7 @@ class Server(ABC):
             yield scratch / "data"
             (scratch / "data").rename(self.data)
 
-    def run(self, what: str, command: list[str], remedy: str = "") -> None:
+    def run(self, what: str, command: list[str], remedy: str = "", **environment: str) -> None:
         """Run a program that prepares something and ends."""
         done = subprocess.run(
             command,
@@ -181,7 +181,7 @@ class Server(ABC):
             text=True,
             errors="replace",
             check=False,
-            env=self.environment(),
+            env={**self.environment(), **environment},
         )
         if done.returncode:
             said = _last_lines(done.stdout + done.stderr)
