@@ -26,15 +26,15 @@ from typing import Any
 import numpy as np
 
 from pipeline import joins
+from pipeline.bench.machines import Machine
+from pipeline.bench.stream import STEP, Moments, Sales
+from pipeline.bench.stretches import Column, Observed, Saturated, mean_length
 from pipeline.joins import Options
 from pipeline.joins.algorithm import Served
 from pipeline.joins.cost.question import Stream
 from pipeline.master.charged import ChargedMaster
 from pipeline.master.computed import ComputedRows
 from pipeline.master.disks import VirtualClock
-from tests.benchmarks.machines import Machine
-from tests.benchmarks.stream import STEP, Moments, Sales
-from tests.benchmarks.stretches import Column, Observed, Saturated, mean_length
 
 _ENDLESS = 1 << 40  # sales of a window: the papers' stream has no end
 _ROUNDING = 1e-9

@@ -5,6 +5,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from pipeline.bench.machines import MACHINES, Machine, processor
+from pipeline.bench.stream import Sales, bursty, even
+from pipeline.bench.trial import Trial
 from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import JOINS
 from pipeline.joins.inlj import Settings as OfINLJ
@@ -12,9 +15,6 @@ from pipeline.joins.meshjoin import Settings as OfMeshJoin
 from pipeline.joins.published import meshjoin as published
 from pipeline.master.computed import ComputedRows
 from pipeline.master.disks import Disk
-from tests.benchmarks.charged_lab import Trial
-from tests.benchmarks.machines import MACHINES, Machine, processor
-from tests.benchmarks.stream import Sales, bursty, even
 
 OF_2011 = MACHINES["hybridjoin-2011"]
 ONE_BY_ONE = {"inlj": OfINLJ(batch=1)}

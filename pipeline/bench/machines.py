@@ -9,9 +9,9 @@ from pipeline.joins.published import unit_costs as published
 from pipeline.master.disks import DISKS, Disk
 
 
-def processor(**seconds: float) -> UnitCosts:
+def processor(*, c_S: float, c_A: float, c_E: float, c_H: float, c_O: float, c_F: float = 0.0) -> UnitCosts:
     """Only what the papers' equations name takes any time. They print no number of it: see MACHINES."""
-    return replace(UnitCosts(loop=0.0, c_K=0.0, c_P=0.0, c_F=0.0), **seconds)
+    return UnitCosts(loop=0.0, c_K=0.0, c_P=0.0, c_F=c_F, c_S=c_S, c_A=c_A, c_E=c_E, c_H=c_H, c_O=c_O)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Machine:
     def as_published(self) -> published.UnitCosts:
         """The same numbers, as the papers' own equations ask for them: c_IO of the reads of a scan."""
         cpu = self.processor
-        c_IO = published.Disk(self.disk.request, self.disk.byte)  # noqa: N806
+        c_IO = published.Disk(self.disk.request, self.disk.byte)
         return published.UnitCosts(c_IO, c_E=cpu.c_E, c_S=cpu.c_S, c_A=cpu.c_A, c_H=cpu.c_H, c_O=cpu.c_O)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.bench.stream import BLOCK, Moments
 from pipeline.master.disks import DiskUse
 from pipeline.master.port import Reads
-from tests.benchmarks.stream import BLOCK, Moments
 
 
 class Column:

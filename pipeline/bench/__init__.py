@@ -1,0 +1,1 @@
+"""The papers' experiments: joins on declared disks and a virtual clock, or on a real server."""
