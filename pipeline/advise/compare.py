@@ -136,7 +136,7 @@ def _row(line: Forecast, plan: Plan, dimension: str, demand: Demand) -> Iterator
     start = f"{'*' if line.chosen else ' '} {line.name:<24}"
     if line.needs_index:
         columns = ", ".join(key.column for key in plan.dimensions[dimension].natural_key)
-        yield f"{start}  not on this table: it has no unique index on ({columns}); meshjoin and r-meshjoin need none"
+        yield f"{start}  not on this table: it has no unique index on ({columns}); auto and the scans need none"
         return
     enough = rounded(line.enough) if line.enough else "never"
     if line.prediction is None:

@@ -58,7 +58,7 @@ class Algorithm(ABC):
     least_for: ClassVar[str]  # what the least memory is needed for
     needs_index: ClassVar[bool] = True  # on R's key, and a unique one: False only for those that scan all of R
     keeps_rows: ClassVar[bool] = False  # from one micro-batch to the next, for up to `max_staleness`
-    asks_by_key: ClassVar[bool] = True  # False: never needs a waiting sale's key again, only its code
+    asks_by_key: bool = True  # False: never needs a waiting sale's key again, only its code
 
     def __init__(self, workplace: Workplace) -> None:
         self.master, self.coder, self.statistics = workplace.master, workplace.coder, workplace.statistics
@@ -83,6 +83,13 @@ class Algorithm(ABC):
     @abstractmethod
     def pending(self) -> int:
         """Sales admitted and not yet served."""
+
+    def finished(self, positions: Positions) -> npt.NDArray[np.bool_]:
+        """Which of these sales, admitted before, have come out with all rows of their keys.
+
+        Asked only where a key may have many rows, and while some sale is pending.
+        """
+        raise NotImplementedError(f"{self.name} reads no table where a key may have many rows")
 
     @property
     def kept(self) -> tuple[KeptRows, ...]:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pipeline.joins.algorithm import Algorithm, Served, Workplace
 from pipeline.joins.cost import auto as cost
+from pipeline.joins.cost.frontstage import Split
 from pipeline.joins.cost.question import Model
 from pipeline.joins.cost.zipf import Zipf
 from pipeline.joins.fetch import Fetch
 from pipeline.joins.frontstage import FrontStage
-from pipeline.joins.inlj import IndexNestedLoopJoin, Settings
+from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins.inlj import Settings as InljSettings
+from pipeline.joins.meshjoin import MeshJoin
 from pipeline.joins.recipe import Recipe
 
 _REVIEW = 8  # times the cache's rows: so many sales show how the stream is distributed; then twice as many, and so on
 _WORTH_CHANGING = 1.15  # how much faster another split must promise to be
+
+
+@dataclass(frozen=True)
+class Settings(InljSettings):
+    """As INLJ's; where it scans, as MESHJOIN's cost model finds best."""
+
+    b: ClassVar[int] = 0
+    published: ClassVar[bool] = False
 
 
 class AutoStage(FrontStage):
@@ -24,10 +35,11 @@ class AutoStage(FrontStage):
         Under skew nearly all sales find their row in the front stage's cache; without it, memory is worth more to the
         sales that wait for one shared scan. The split starts as the cost model says for an ordinary skew, and is
         reviewed when enough sales have shown how they are distributed. Where the memory is so small that a cache would
-        only take room, the sales are simply looked up.
+        only take room, the sales are simply looked up. On a table without a unique index nothing can be looked up,
+        and a key may have many rows: there MESHJOIN scans for what the cache has not.
 
     Memory
-        As FrontStage, with Fetch behind it. A review moves the border between them.
+        As FrontStage, with Fetch behind it, or MESHJOIN. A review moves the border between them.
 
     Departures from the paper
         There is none: this is ours. See FrontStage for what it takes from CMESHJOIN.
@@ -52,13 +64,16 @@ class AutoStage(FrontStage):
     name: ClassVar[str] = "auto"
     model: ClassVar[Model[Any]] = cost
     Settings: ClassVar[type] = Settings
-    inner: Fetch
 
     def __init__(self, workplace: Workplace) -> None:
-        super().__init__(workplace, Recipe.of(Fetch))
-        self.inner.chosen = self.statistics
+        super().__init__(workplace, Recipe.of(Fetch if workplace.question.R.unique else MeshJoin))
         self._reviewed = replace(self.statistics)
         self._patience = 1
+
+    def _divide(self, parts: Split) -> None:
+        super()._divide(parts)
+        if isinstance(self.inner, Fetch):
+            self.inner.chosen = self.statistics
 
     def _merge(self) -> None:
         super()._merge()
@@ -76,18 +91,23 @@ class AutoStage(FrontStage):
         # The border moves when nothing waits.
         return 0 if self._review_is_due() and self.pending else super().room
 
+    def iterate(self, drain: bool) -> list[Served]:
+        # No more sales come in before the border has moved: a scan must not wait for them.
+        return super().iterate(drain or self._review_is_due())
+
     def _review(self) -> None:
         """Move the border between cache and waiting sales if the stream, as seen by now, makes that worth its price."""
         stream = replace(self.question.stream, e=self._observed_exponent(), absent=self._observed_absent())
-        seen = replace(self.question, stream=stream, costs=self.inner.costs)
-        best = cost.STAGED.split(seen)
-        now, then = (cost.STAGED.outcome(parts, seen).mu for parts in (self.split, best))
+        costs = self.inner.costs if isinstance(self.inner, Fetch) else self.question.costs
+        seen = replace(self.question, stream=stream, costs=costs)
+        staged = cost.ways(seen).staged
+        best = staged.split(seen)
+        now, then = (staged.outcome(parts, seen).mu for parts in (self.split, best))
         if then > _WORTH_CHANGING * now:
             # The cached rows go too: to keep them would take both memories at once. One window brings them back.
             self.cache.clear()
             self.question = seen
             self._divide(best)
-            self.inner.chosen = self.statistics
             self._patience = 1
 
     def _observed_exponent(self) -> float:
@@ -110,7 +130,7 @@ class AutoStage(FrontStage):
 
 
 class LookUpsAlone(IndexNestedLoopJoin):
-    """INLJ, where `auto` has too little memory for a cache."""
+    """INLJ, where a key has one row and `auto` has too little memory for a cache."""
 
     def iterate(self, drain: bool) -> list[Served]:
         self.statistics.looked_up += 1
@@ -120,9 +140,15 @@ class LookUpsAlone(IndexNestedLoopJoin):
 def _build(workplace: Workplace) -> Algorithm:
     if cost.has_cache(workplace.question.as_planned):
         return AutoStage(workplace)
-    return LookUpsAlone(replace(workplace, question=cost.plain(workplace.question)))
+    question = cost.ways(workplace.question).without_cache(workplace.question)
+    alone = LookUpsAlone if question.R.unique else MeshJoin
+    return alone(replace(workplace, question=question))
 
 
 AUTO = replace(
-    Recipe.of(AutoStage), build=_build, needed=IndexNestedLoopJoin.least_for, keeps_rows=True, has_front_stage=True
+    Recipe.of(AutoStage),
+    build=_build,
+    needed="one sale and what it takes to find its master rows",
+    needs_index=False,
+    has_front_stage=True,
 )

@@ -7,7 +7,7 @@ Memory
     M = M_MESHJOIN + h_R * (v_R + 8 + index), divided by equations 4 to 7 of the paper.
 
 Departures from the paper
-    Those of FrontStage and of MeshJoin. It needs a unique index on R's key, for the cache keeps one row for a key.
+    Those of FrontStage and of MeshJoin. Like the paper's it needs no index; unlike there, a key may have many rows.
 
 Example
     >>> import numpy as np, pyarrow as pa

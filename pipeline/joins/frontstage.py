@@ -14,10 +14,13 @@ from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workp
 from pipeline.joins.cost.frontstage import FrontStageModel, Split, behind
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.cache import RowCache
+from pipeline.joins.parts.gathering import Gathering
+from pipeline.joins.parts.hits import Hits
 from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex
-from pipeline.joins.parts.newcomers import NO_ROW, Newcomers
+from pipeline.joins.parts.newcomers import Newcomers
+from pipeline.joins.parts.runs import begins, runs
 from pipeline.joins.parts.threshold import Threshold
 from pipeline.joins.recipe import Recipe
 
@@ -35,14 +38,16 @@ class FrontStage(Algorithm):
         M = M_inner + h_R * (v_R + 8 + index): h_R rows, their frequency recorder of 8 bytes a slot, and the hash index
         H_R; and an eighth of the rows that wait to come in. M_inner is what the join behind splits: sales are offered
         here, so it needs no part of its own for that. An absent key takes a slot too, but no row, so that a flood of
-        unknown keys asks the master once, not once a sale.
+        unknown keys asks the master once, not once a sale. Where a key may have many rows, an eighth more.
 
     Departures from the paper
         Frequencies fade (a use counts half after 20 sales a cached row), so that the cache follows the stream. Rows
         come in at the end of a window and all at once, the most wanted first; one that is wanted less than all inside
         stays outside. The threshold starts at 0, rises by half when more than a tenth of the cache is evicted while as
         many sales pass as it has rows, or in one window, and halves while the cache is not full. Rows expire: none is
-        served older than `max_staleness`, no absence longer than `absent_staleness`.
+        served older than `max_staleness`, no absence longer than `absent_staleness`. A sale needs all rows of its key,
+        which the paper's R has one of: where no unique index promises that, a key's rows come in together, when one
+        sale has met all of R and they are known to be all (see Gathering).
 
     Example
         >>> from pipeline.joins import make
@@ -72,8 +77,8 @@ class FrontStage(Algorithm):
         self._born = workplace.clock()
         self._random = np.random.default_rng(0)
         self._divide(FrontStageModel(recipe.model).split(self.question))
-        self._hits: list[Served] = []
-        self._held = 0  # sales in them
+        self.asks_by_key = self.inner.asks_by_key
+        self._hits = Hits(self.question.offer)
         self._probed = 0  # sales since the last merge
 
     def _divide(self, parts: Split) -> None:
@@ -87,8 +92,10 @@ class FrontStage(Algorithm):
         )
         self.inner = self._recipe.build(workplace)
         v_R, words = self.R.v_R, self.R.words
-        rows = max(1, RowCache.capacity_for(parts.cache, v_R, words))
-        self.cache = RowCache(rows, v_R, words, self.master.schema)
+        unique, schema = self.R.unique, self.master.schema
+        rows = max(1, RowCache.capacity_for(parts.cache, v_R, words, unique))
+        self.cache = RowCache(rows, v_R, words, schema, unique)
+        self.gathering = None if unique else Gathering(rows, v_R, words, schema)
         self.threshold = Threshold(rows)
 
     # Algorithm 1, for a block of sales at a time.
@@ -104,7 +111,7 @@ class FrontStage(Algorithm):
     #   10      end if
     #   11    end while
     def admit(self, positions: Positions, codes: Codes) -> int:
-        if self.cache.newcomers_full or (self.cache.has_newcomers and not self.pending):
+        if not self._hits.sales and (self.cache.newcomers_full or (self.cache.has_newcomers and not self.pending)):
             self._merge()
         slot = self.cache.find(codes, self._now())
         missed = np.flatnonzero(slot < 0)
@@ -112,7 +119,8 @@ class FrontStage(Algorithm):
         taken = len(codes) if admitted == len(missed) else int(missed[admitted])
         hit = np.flatnonzero(slot[:taken] >= 0)
         if len(hit):
-            self._serve(positions[hit], self.cache.use(slot[hit]))
+            many = None if self.R.unique else self.cache.many(slot[hit])
+            self._hits.hold(positions[hit], self.cache.use(slot[hit]), many, self.cache.rows)
         self.statistics.hits += len(hit)
         self.statistics.misses += admitted
         self._probed += taken
@@ -120,17 +128,9 @@ class FrontStage(Algorithm):
 
     def _to_the_join_behind(self, positions: Positions, codes: Codes) -> int:
         room = min(self.inner.room, len(codes))
+        if room and self.gathering:
+            self.gathering.follow(positions[:room], codes[:room], self._now())
         return self.inner.admit(positions[:room], codes[:room]) if room else 0
-
-    def _serve(self, positions: Positions, rows: npt.NDArray[np.int64]) -> None:
-        match = np.where(rows == NO_ROW, ABSENT, rows)
-        table = self.cache.rows
-        if len(match) * 4 < len(table):
-            # Few sales must not keep a whole table of rows in memory for as long as their user has them.
-            table, used = matched_rows(table, match[match != ABSENT])
-            match[match != ABSENT] = used
-        self._hits.append(Served(positions, table, match))
-        self._held += len(positions)
 
     #   12    READ b number of tuples of R into the disk buffer
     #   13    for each tuple r in b do
@@ -139,11 +139,13 @@ class FrontStage(Algorithm):
     #   22    DELETE the oldest w tuples from H_S along with their corresponding pointers from Q
     #   23  end while
     def iterate(self, drain: bool) -> list[Served]:
-        served, self._hits, self._held = self._hits, [], 0
+        served = [_few_rows(Served(sales, rows, match)) for sales, match, rows in self._hits.take()]
         if self.inner.pending:
             fetched = self.inner.iterate(drain)
             for piece in fetched:
                 self._consider(piece)
+            if self.gathering and (self.gathering.is_full or not self.inner.pending):
+                self._consider_gathered(self.gathering)
             served += fetched
         return served
 
@@ -156,20 +158,33 @@ class FrontStage(Algorithm):
     # Here the rows wait until `_merge` switches them in, all at once.
     def _consider(self, piece: Served) -> None:
         """Note the rows and absences worth keeping; what is wanted no more than the threshold is not even copied."""
+        found = piece.match != ABSENT
+        if self.gathering and found.any():
+            self.gathering.gather(piece.sales[found], piece.rows, piece.match[found], self.codes_of(piece.rows))
         if self.cache.newcomers_full:
             return
-        found = piece.match != ABSENT
-        f = np.bincount(piece.match[found], minlength=len(piece.rows)).astype(np.float32)
-        worth = np.flatnonzero(f > self.threshold.value)
-        if len(worth):
-            rows = piece.rows.take(pa.array(worth))
-            codes = self.codes_of(rows)
-            self.cache.consider(Newcomers(codes, rows, f[worth], self._expiry(len(worth), self._row_life)))
+        if not self.gathering:
+            f = np.bincount(piece.match[found], minlength=len(piece.rows)).astype(np.float32)
+            worth = np.flatnonzero(f > self.threshold.value)
+            if len(worth):
+                rows = piece.rows.take(pa.array(worth))
+                expires = self._expiry(self._asked_at, len(worth), self._row_life)
+                self.cache.consider(Newcomers(self.codes_of(rows), rows, f[worth], expires))
         if piece.absent_keys is not None and len(piece.absent_keys):
             codes, f = _counted(piece.absent_keys)
             worth = np.flatnonzero(f > self.threshold.value)
-            expires = self._expiry(len(worth), self.workplace.absent_staleness)
+            expires = self._expiry(self._asked_at, len(worth), self.workplace.absent_staleness)
             self.cache.consider(Newcomers(picked(codes, worth), None, f[worth], expires))
+
+    def _consider_gathered(self, gathering: Gathering) -> None:
+        """The keys that have all their rows now. When nothing waits behind, all have."""
+        done = gathering.conclude(self.inner.finished if self.inner.pending else _all)
+        worth = np.flatnonzero((done.wanted > self.threshold.value) & (done.many > 0))
+        if not len(worth) or self.cache.newcomers_full:
+            return
+        rows = done.rows.take(pa.array(runs(begins(done.many)[worth], done.many[worth])))
+        expires = self._expiry(done.since[worth], len(worth), self._row_life)
+        self.cache.consider(Newcomers(picked(done.codes, worth), rows, done.wanted[worth], expires, done.many[worth]))
 
     def _merge(self) -> None:
         """Switch rows into H_R; the threshold follows from how many had to leave for them."""
@@ -179,12 +194,14 @@ class FrontStage(Algorithm):
         self.statistics.evicted += evicted
         self._probed = 0
 
-    def _expiry(self, count: int, life: float) -> npt.NDArray[np.float64]:
+    def _expiry(self, asked_at: float | npt.NDArray[np.float64], count: int, life: float) -> npt.NDArray[np.float64]:
         """Behind the moment in which the master was asked: while it answers, its rows grow old already."""
-        expires: npt.NDArray[np.float64] = (
-            self.inner.asked_at - self._born + life * (1 - _JITTER * self._random.random(count))
-        )
+        expires: npt.NDArray[np.float64] = asked_at + life * (1 - _JITTER * self._random.random(count))
         return expires
+
+    @property
+    def _asked_at(self) -> float:
+        return self.inner.asked_at - self._born
 
     def _now(self) -> float:
         return self.workplace.clock() - self._born
@@ -194,12 +211,12 @@ class FrontStage(Algorithm):
         # While the join behind is busy, even a sale that needs nothing from it must not overtake the budget: the hits
         # that are held are no more than those of the longest offer.
         longest = self.question.offer
-        room = longest - self._held if self.inner.room else 0
+        room = longest - self._hits.sales if self.inner.room and self._hits.pairs <= longest else 0
         return room if room >= longest // _WORTH_AN_OFFER else 0
 
     @property
     def pending(self) -> int:
-        return self.inner.pending + self._held
+        return self.inner.pending + self._hits.sales
 
     @property
     def kept(self) -> tuple[KeptRows, ...]:
@@ -207,12 +224,16 @@ class FrontStage(Algorithm):
 
     def memory_used(self) -> dict[str, int]:
         used = Counter({"cache": self.cache.nbytes, "newcomers": self.cache.newcomer_bytes})
+        if self.gathering:
+            used["gathered"] = self.gathering.nbytes
         used.update(self.inner.memory_used())  # which may have a part of the same name
         return dict(used)
 
     def check(self) -> None:
         self.inner.check()
         self.cache.check()
+        if self.gathering:
+            self.gathering.check()
 
 
 def before(recipe: Recipe, name: str = "") -> Recipe:
@@ -223,10 +244,23 @@ def before(recipe: Recipe, name: str = "") -> Recipe:
         build=lambda workplace: FrontStage(workplace, recipe),
         model=FrontStageModel(recipe.model),
         needed=f"{recipe.needed}, and one row in the cache before it,",
-        needs_index=True,
         keeps_rows=True,
         has_front_stage=True,
     )
+
+
+def _few_rows(piece: Served) -> Served:
+    """Few sales must not keep a whole table of rows in memory for as long as their user has them."""
+    if len(piece.match) * 4 >= len(piece.rows):
+        return piece
+    match = piece.match.copy()
+    found = match != ABSENT
+    rows, match[found] = matched_rows(piece.rows, match[found])
+    return Served(piece.sales, rows, match)
+
+
+def _all(positions: Positions) -> npt.NDArray[np.bool_]:
+    return np.ones(len(positions), np.bool_)
 
 
 def _counted(codes: Codes) -> tuple[Codes, npt.NDArray[np.float32]]:

@@ -36,10 +36,10 @@ class Join:
         self.coder = workplace.coder
         self.relation = workplace.question.R
         self._longest_offer = workplace.question.offer
-        self._asks_by_key = recipe.asks_by_key
         self._most_long_keys = max(1, memory // LONG_KEYS_SHARE // LONG_KEY_BYTES)
         self._null_keys: list[Positions] = []
         self.algorithm = recipe.build(workplace)
+        self._asks_by_key = self.algorithm.asks_by_key
 
     def offer(self, positions: Positions, keys: pa.Array) -> int:
         """Admit as many of these sales, from the front, as the budget allows; say how many.
@@ -145,7 +145,7 @@ def check(
     if recipe.needs_index and not master.unique:
         raise NotUnique(
             f"{recipe.name} needs a unique index on the natural key of the master table, which has none. "
-            "Add one, or use meshjoin or r-meshjoin, which need no index and deliver every row of a key."
+            "Add one, or use auto, meshjoin or r-meshjoin, which need no index and deliver every row of a key."
         )
     if question.memory < (least := recipe.model.least(question)):
         raise BudgetTooSmall(

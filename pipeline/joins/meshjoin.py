@@ -69,7 +69,7 @@ class MeshJoin(Algorithm):
     Settings: ClassVar[type] = Settings
     least_for: ClassVar[str] = "a cycle over {rows:,} rows with a sale for every read"
     needs_index: ClassVar[bool] = False
-    asks_by_key: ClassVar[bool] = False
+    asks_by_key = False
 
     def __init__(self, workplace: Workplace) -> None:
         super().__init__(workplace)
@@ -79,6 +79,7 @@ class MeshJoin(Algorithm):
         self._arrived = 0  # sales in H that no segment has yet
         self._newest = -1  # position of the last of them
         self._met = 0  # marks set, if the key is unique
+        self._finished = -1  # position of the last sale that has met all of R
         self._rows: pa.Table = self.master.schema.empty_table()  # of the read in hand
         self._portions: deque[tuple[Slots, npt.NDArray[np.int32]]] = deque()  # of its matches, not yet put out
         self._buffer_bytes = 0
@@ -117,6 +118,7 @@ class MeshJoin(Algorithm):
             if len(absent):
                 served.append(self.absent(self._waiting.positions[absent], self._waiting.codes(absent)))
             self._waiting.release(places)
+            self._finished = last
         return served
 
     #    7    Add the w tuples of S in H
@@ -174,7 +176,7 @@ class MeshJoin(Algorithm):
         """All sales have been served: none needs to stay."""
         self._waiting.release(self._waiting.oldest(len(self._waiting)))
         self._scan.clear()
-        self._met = 0
+        self._met, self._finished = 0, -1
 
     @property
     def room(self) -> int:
@@ -186,6 +188,9 @@ class MeshJoin(Algorithm):
     def pending(self) -> int:
         """Where a key may have many rows, or as published, no sale is finished before its cycle ends."""
         return len(self._waiting) - (0 if self.question.settings.published else self._met)
+
+    def finished(self, positions: Positions) -> npt.NDArray[np.bool_]:
+        return positions <= self._finished
 
     def memory_used(self) -> dict[str, int]:
         sales = self._waiting.nbytes + self.coder.nbytes

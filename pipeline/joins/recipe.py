@@ -39,7 +39,6 @@ class Recipe:
     needed: str  # what the least memory is for
     needs_index: bool
     keeps_rows: bool
-    asks_by_key: bool
     has_front_stage: bool = False
 
     @classmethod
@@ -53,7 +52,6 @@ class Recipe:
             algorithm.least_for,
             algorithm.needs_index,
             algorithm.keeps_rows,
-            algorithm.asks_by_key,
         )
 
     def question(self, memory: int, R: Relation, options: Options) -> Question[Any]:

@@ -38,7 +38,7 @@ class FrontStageModel:
 
     def least(self, question: Question[Any]) -> int:
         """What the join behind needs, and a cache of one row."""
-        return self.behind.least(question) + RowCache.bytes_for(1, question.R.v_R, question.R.words)
+        return self.behind.least(question) + RowCache.bytes_for(1, question.R.v_R, question.R.words, question.R.unique)
 
     def split(self, question: Question[Any]) -> Split:
         """Equation 6's optimum by looking: its root as printed leaves out what the join behind loses."""
@@ -86,7 +86,7 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
 
 def cached_rows(memory: float, R: Relation) -> int:
     """h_R: the rows that a cache of so many bytes holds."""
-    return min(R.R_t, RowCache.capacity_for(memory, R.v_R, R.words))
+    return min(R.R_t, RowCache.capacity_for(memory, R.v_R, R.words, R.unique))
 
 
 def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
@@ -99,7 +99,7 @@ def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
 @lru_cache(maxsize=128)
 def _split(model: FrontStageModel, question: Question[Any]) -> Split:
     least, memory = model.behind.least(question), question.memory
-    most = memory - RowCache.bytes_for(1, question.R.v_R, question.R.words)
+    most = memory - RowCache.bytes_for(1, question.R.v_R, question.R.words, question.R.unique)
     sizes = {max(least, min(most, int(memory * share))) for share in _SHARES}
     # Where all of R fits into the cache, every split is as good: rows that expire still need a join behind.
     usual = sorted(sizes, key=lambda size: abs(size - memory * _USUAL_SHARE))

@@ -10,13 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.joins.parts.budget import most_that_fit
+from pipeline.joins.parts.gathering import Gathering
 from pipeline.joins.parts.kept import KeptRows, index_of, slots_of
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 from pipeline.joins.parts.newcomers import NO_ROW, Coming, Newcomers, together
+from pipeline.joins.parts.runs import begins, runs
 
 _RECORDER_BYTES = 4 + 4  # a slot's frequency and the moment it expires
 _ROW_NUMBER_BYTES = 4
+_ROWS_BYTES = 4  # how many rows a key has, where it may have many
 _TICK = 0.1  # seconds; moments are counted in ticks since the cache was made
 _GONE = np.int32(0)
 _NEVER = np.iinfo(np.int32).max  # ticks: a row that may grow as old as it likes
@@ -31,10 +34,12 @@ class RowCache(KeptRows):
     Idea
         A hash index from key to slot; a slot knows its row's number in one Arrow table, how often it was wanted (the
         frequency recorder), and when it expires. Rows come and go in bulk: the most wanted of those in the cache and
-        those that wait to come in stay.
+        those that wait to come in stay. Where a key may have many rows, they lie together, come and go together, and
+        count by how often each of them was wanted.
 
     Memory
         bytes_for(C): C slots of index, recorder and row number, C rows, the newcomers' share, and one column's copy.
+        Where a key may have many rows, 4 bytes a slot more, and the Gathering before it.
 
     Example
         >>> rows = pa.table({"key": [7, 9], "surrogate_key": [70, 90]})
@@ -49,28 +54,33 @@ class RowCache(KeptRows):
         ([-1, -1], 0)
     """
 
-    def __init__(self, capacity: int, row_bytes: float, words: int, schema: pa.Schema) -> None:
+    def __init__(self, capacity: int, row_bytes: float, words: int, schema: pa.Schema, unique: bool = True) -> None:
+        """`unique`: a key has one row."""
         self.capacity = capacity
+        self.unique = unique
         self._most_row_bytes = capacity * row_bytes
         self._index = KeyIndex(capacity, words)
         self.rows: pa.Table = schema.empty_table()
-        self._row = np.full(capacity, NO_ROW, np.int32)
+        self._row = np.full(capacity, NO_ROW, np.int32)  # of a slot: its first row
+        self._many = np.zeros(0 if unique else capacity, np.int32)  # of a slot: its rows
         self._expires = np.full(capacity, _GONE, np.int32)
         self._frequency = np.zeros(capacity, np.float32)
         self._newcomers: list[Newcomers] = []
         self._newcomer_bytes = 0
 
     @staticmethod
-    def bytes_for(capacity: int, row_bytes: float, words: int) -> int:
+    def bytes_for(capacity: int, row_bytes: float, words: int, unique: bool = True) -> int:
         young = (row_bytes + 8 * words + 12) / YOUNG
-        per_row = row_bytes * (1 + 1 / COPIED) + young + _RECORDER_BYTES + _ROW_NUMBER_BYTES + 24
-        return KeyIndex.bytes_for(capacity, words) + int(capacity * per_row) + 2_048
+        slot = _RECORDER_BYTES + _ROW_NUMBER_BYTES + (0 if unique else _ROWS_BYTES)
+        per_row = row_bytes * (1 + 1 / COPIED) + young + slot + 24
+        gathered = 0 if unique else Gathering.bytes_for(capacity, row_bytes, words)
+        return KeyIndex.bytes_for(capacity, words) + int(capacity * per_row) + 2_048 + gathered
 
     @classmethod
-    def capacity_for(cls, memory: float, row_bytes: float, words: int) -> int:
+    def capacity_for(cls, memory: float, row_bytes: float, words: int, unique: bool = True) -> int:
         """The most rows that fit into so many bytes."""
         return most_that_fit(
-            memory, lambda number: cls.bytes_for(number, row_bytes, words), max(0, int(memory / row_bytes))
+            memory, lambda number: cls.bytes_for(number, row_bytes, words, unique), max(0, int(memory / row_bytes))
         )
 
     def __len__(self) -> int:
@@ -91,7 +101,7 @@ class RowCache(KeptRows):
 
     @property
     def nbytes(self) -> int:
-        own = self._row.nbytes + self._expires.nbytes + self._frequency.nbytes
+        own = self._row.nbytes + self._many.nbytes + self._expires.nbytes + self._frequency.nbytes
         return self._index.nbytes + int(self.rows.nbytes) + own
 
     @property
@@ -105,9 +115,13 @@ class RowCache(KeptRows):
         return slots
 
     def use(self, slots: Slots) -> npt.NDArray[np.int64]:
-        """Note that these were wanted, once each time they are named; the number of their row, or NO_ROW."""
+        """Note that these were wanted, once each time they are named; the number of their first row, or NO_ROW."""
         np.add.at(self._frequency, slots, _ONE)
         return self._row[slots].astype(np.int64)
+
+    def many(self, slots: Slots) -> npt.NDArray[np.int64]:
+        """How many rows each has."""
+        return (self._row[slots] != NO_ROW).astype(np.int64) if self.unique else self._many[slots].astype(np.int64)
 
     def age(self, factor: float) -> None:
         self._frequency *= np.float32(factor)
@@ -132,8 +146,9 @@ class RowCache(KeptRows):
         slots = self._index.add(picked(coming.codes, enter))
         self._frequency[slots] = coming.frequency[enter]
         self._expires[slots] = np.minimum(coming.expires[enter] / _TICK, _NEVER).astype(np.int32)
-        with_row = coming.row[enter] != NO_ROW
-        self._change_rows(coming.rows.take(pa.array(coming.row[enter[with_row]])), slots[with_row])
+        with_row = coming.many[enter] > 0
+        first, many = coming.row[enter[with_row]], coming.many[enter[with_row]]
+        self._change_rows(coming.rows.take(pa.array(runs(first, many))), slots[with_row], many)
         return len(leave)
 
     def _contest(self, coming: Coming) -> tuple[npt.NDArray[np.int64], Slots]:
@@ -142,8 +157,12 @@ class RowCache(KeptRows):
         Among equals those inside stay.
         """
         inside = self._index.slots
-        width = np.concatenate([_widths(self.rows, self._row[inside]), _widths(coming.rows, coming.row)])
-        order = np.argsort(-np.concatenate([self._frequency[inside], coming.frequency]), kind="stable")
+        here = self.many(inside)
+        width = np.concatenate(
+            [_widths(self.rows, self._row[inside], here), _widths(coming.rows, coming.row, coming.many)]
+        )
+        wanted = np.concatenate([self._frequency[inside], coming.frequency])
+        order = np.argsort(-wanted / np.maximum(np.concatenate([here, coming.many]), 1), kind="stable")
         fits = (np.cumsum(width[order]) <= self._most_row_bytes) & (np.arange(len(order)) < self.capacity)
         stays = np.zeros(len(order), np.bool_)
         stays[order[fits]] = True
@@ -157,13 +176,18 @@ class RowCache(KeptRows):
         if len(slots):
             self._index.remove(slots)
             self._expires[slots], self._row[slots], self._frequency[slots] = _GONE, NO_ROW, 0
+            if not self.unique:
+                self._many[slots] = 0
 
-    def _change_rows(self, rows: pa.Table, slots: Slots) -> None:
+    def _change_rows(self, rows: pa.Table, slots: Slots, many: npt.NDArray[np.int64]) -> None:
         """Close up the rows that are left and add these, column by column: two copies of a column, never of all."""
-        with_row = np.flatnonzero(self._row != NO_ROW)
-        stay = self._row[with_row]
-        self._row[with_row] = np.arange(len(stay), dtype=np.int32)
-        self._row[slots] = len(stay) + np.arange(len(slots), dtype=np.int32)
+        with_row = np.flatnonzero(self._row != NO_ROW).astype(np.int32)
+        left = self.many(with_row)
+        stay = runs(self._row[with_row], left)
+        self._row[with_row] = begins(left)
+        self._row[slots] = len(stay) + begins(many)
+        if not self.unique:
+            self._many[slots] = many
         schema, columns = self.rows.schema, {name: self.rows[name] for name in self.rows.column_names}
         self.rows = schema.empty_table()
         taken = pa.array(stay)
@@ -191,9 +215,11 @@ class RowCache(KeptRows):
         used = self._index.slots
         assert self.rows.nbytes <= self._most_row_bytes + 64 * self.rows.num_columns
         # Every row belongs to exactly one slot, and that slot's key is the row's.
-        owned = np.sort(self._row[used][self._row[used] != NO_ROW])
-        assert np.array_equal(np.unique(owned), owned)
-        assert not len(owned) or owned[-1] < len(self.rows)
+        owner = used[self._row[used] != NO_ROW]
+        owned = runs(self._row[owner], self.many(owner))
+        assert len(np.unique(owned)) == len(owned)
+        assert not len(owned) or 0 <= owned.min() <= owned.max() < len(self.rows)
+        assert (self.many(owner) > 0).all()
         # A free slot has no row, and can never be found alive.
         free = np.setdiff1d(np.arange(self.capacity), used)
         assert (self._row[free] == NO_ROW).all()
@@ -202,12 +228,13 @@ class RowCache(KeptRows):
         assert self._newcomer_bytes == sum(some.nbytes for some in self._newcomers)
 
 
-def _widths(rows: pa.Table, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Bytes of each of these rows, which together are those of the table; none for NO_ROW."""
-    widths = np.zeros(len(rows) + 1)  # the last is NO_ROW's
+def _widths(rows: pa.Table, first: npt.NDArray[Any], many: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Bytes of so many of these rows from each first one; all rows together have those of the table."""
+    widths = np.zeros(len(rows) + 1)
     for column in rows.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-            widths[:-1] += np.asarray(pc.fill_null(pc.binary_length(column), 0))
-    widths[:-1] += (rows.nbytes - widths.sum()) / max(1, len(rows))
-    chosen: npt.NDArray[np.float64] = widths[numbers]
-    return chosen
+            widths[1:] += np.asarray(pc.fill_null(pc.binary_length(column), 0))
+    widths[1:] += (rows.nbytes - widths.sum()) / max(1, len(rows))
+    up_to, begin = np.cumsum(widths), np.maximum(first, 0)
+    taken: npt.NDArray[np.float64] = up_to[begin + many] - up_to[begin]
+    return taken

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex
+from pipeline.joins.parts.runs import begins, runs
 
 NO_ROW = -1
 
@@ -22,19 +23,29 @@ class Newcomers:
     rows: pa.Table | None  # None: keys proved absent
     frequency: npt.NDArray[np.float32]
     expires: npt.NDArray[np.float64]  # the moment, in seconds since the cache was made
+    many: npt.NDArray[np.int64] | None = None  # how many rows each key has, one behind the other; None: one each
 
     @property
     def nbytes(self) -> int:
         rows = 0 if self.rows is None else self.rows.nbytes
-        return rows + self.codes.nbytes + self.frequency.nbytes + self.expires.nbytes
+        many = 0 if self.many is None else self.many.nbytes
+        return rows + self.codes.nbytes + self.frequency.nbytes + self.expires.nbytes + many
+
+    @property
+    def rows_a_key(self) -> npt.NDArray[np.int64]:
+        if self.many is not None:
+            return self.many
+        return np.full(len(self.codes), 0 if self.rows is None else 1, np.int64)
 
     def without(self, gone: KeyIndex) -> Newcomers:
         """Those whose keys are not among these."""
         stay = np.flatnonzero(gone.find(self.codes) < 0)
         if len(stay) == len(self.codes):
             return self
-        rows = None if self.rows is None else self.rows.take(pa.array(stay))
-        return Newcomers(picked(self.codes, stay), rows, self.frequency[stay], self.expires[stay])
+        left = self.rows_a_key[stay]
+        rows = None if self.rows is None else self.rows.take(pa.array(runs(begins(self.rows_a_key)[stay], left)))
+        many = None if self.many is None else left
+        return Newcomers(picked(self.codes, stay), rows, self.frequency[stay], self.expires[stay], many)
 
 
 @dataclass
@@ -44,7 +55,8 @@ class Coming:
     codes: Codes
     frequency: npt.NDArray[np.float32]
     expires: npt.NDArray[np.float64]
-    row: npt.NDArray[np.int64]  # in `rows`, or NO_ROW
+    row: npt.NDArray[np.int64]  # the first in `rows`, or NO_ROW
+    many: npt.NDArray[np.int64]
     rows: pa.Table
 
 
@@ -53,15 +65,13 @@ def together(newcomers: list[Newcomers], schema: pa.Schema, words: int) -> Comin
     key = KeyIndex(len(codes), words).add(codes)
     keys, last = np.unique(key[::-1], return_index=True)
     last = len(codes) - 1 - last
-    rows, counted = [], 0
-    for some in newcomers:
-        here = 0 if some.rows is None else len(some.rows)
-        rows.append(np.arange(counted, counted + here) if here else np.full(len(some.codes), NO_ROW))
-        counted += here
+    many = np.concatenate([some.rows_a_key for some in newcomers])
+    row = np.where(many > 0, begins(many), NO_ROW)
     return Coming(
         codes=picked(codes, last),
         frequency=np.bincount(key, np.concatenate([some.frequency for some in newcomers]))[keys].astype(np.float32),
         expires=np.concatenate([some.expires for some in newcomers])[last],
-        row=np.concatenate(rows)[last],
+        row=row[last],
+        many=many[last],
         rows=pa.concat_tables([schema.empty_table(), *(some.rows for some in newcomers if some.rows is not None)]),
     )

@@ -47,8 +47,7 @@ def violations(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
 def no_unique_index(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
     """What to say if look-ups cannot find a key, or not only one row of it."""
     names = [part.column for part in dimension.natural_key]
-    index = catalogue.key_index(names)
-    if index and is_unique_over(index, names):
+    if _proves_one_row(catalogue, names):
         return []
     table, columns = dimension.table, ", ".join(names)
     if catalogue.is_view:
@@ -57,6 +56,11 @@ def no_unique_index(catalogue: Catalogue, dimension: DimensionContract) -> list[
         f"{table} has no usable unique index on exactly ({columns}); look-ups would read the whole table, and a "
         f"key could have two rows. Add one: ALTER TABLE {table} ADD UNIQUE INDEX ({columns})."
     ]
+
+
+def _proves_one_row(catalogue: Catalogue, names: list[str]) -> bool:
+    index = catalogue.key_index(names)
+    return index is not None and is_unique_over(index, names)
 
 
 def no_scan_index(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
@@ -79,6 +83,19 @@ def _no_view(dimension: DimensionContract) -> str:
         f"behind it in the contract of dimension {dimension.name} (`table`), or keep a table filled from the view, "
         f"with a unique index on ({names})."
     )
+
+
+def without_unique_index(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:
+    """What it means for a join that does without."""
+    names = [part.column for part in dimension.natural_key]
+    if _proves_one_row(catalogue, names):
+        return []
+    table, columns = dimension.table, ", ".join(names)
+    return [
+        f"{table} has no usable unique index on exactly ({columns}): it is scanned, nothing is looked up, and a key "
+        f"with several rows gives a fact for each. If a key has one row, ALTER TABLE {table} ADD UNIQUE INDEX "
+        f"({columns}) makes sure of it, and the joins faster."
+    ]
 
 
 def notes(catalogue: Catalogue, dimension: DimensionContract) -> list[str]:

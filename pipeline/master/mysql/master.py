@@ -22,7 +22,7 @@ from pipeline.master.mysql import rows as rows_of
 from pipeline.master.mysql.asked import Asked, AskedScan
 from pipeline.master.mysql.catalogue import Catalogue
 from pipeline.master.mysql.drivers import as_rows
-from pipeline.master.mysql.fitting import no_scan_index, no_unique_index, notes, violations
+from pipeline.master.mysql.fitting import no_scan_index, no_unique_index, notes, violations, without_unique_index
 from pipeline.master.mysql.literals import Part, text
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.reading import Reader
@@ -85,7 +85,7 @@ class MySqlMaster:
         if broken:
             raise BadContract("\n".join(broken))
         self._known, self._collations = catalogue.statements(self._dimension), None
-        return notes(catalogue, self._dimension)
+        return notes(catalogue, self._dimension) + without_unique_index(catalogue, self._dimension)
 
     def lookup(self, keys: pa.Array) -> pa.Table:
         """One query, unless its text would exceed the server's `max_allowed_packet`."""
