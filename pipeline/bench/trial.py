@@ -31,6 +31,7 @@ from pipeline.bench.stream import STEP, Moments, Sales
 from pipeline.bench.stretches import Column, Observed, Saturated, mean_length
 from pipeline.joins import Options
 from pipeline.joins.algorithm import Served
+from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
 from pipeline.joins.cost.question import Stream
 from pipeline.master.charged import ChargedMaster
 from pipeline.master.computed import ComputedRows
@@ -57,8 +58,10 @@ class Trial:
         pool_bytes: int = 0,
         indexed: bool = True,
         settings: Mapping[str, Any] | None = None,
+        accounting: Accounting = AS_MEASURED,
     ) -> None:
-        """`settings`: of algorithms, by name. `pool_bytes`: of the page pool behind look-ups, beside `memory`."""
+        """`settings`: of algorithms, by name. `pool_bytes`: of the page pool behind look-ups, beside `memory`, which is
+        counted as `accounting` says."""
         self.clock = VirtualClock()
         self.master = ChargedMaster(rows, machine.disk, self.clock, pool_bytes, indexed)
         options = Options(
@@ -68,6 +71,7 @@ class Trial:
             max_staleness=_NEVER,
             absent_staleness=_NEVER,
             clock=self.clock,
+            accounting=accounting,
         )
         self.join = joins.make(name, self.master, memory, options)
         self.prediction = joins.predict(name, memory, self.join.relation, options)

@@ -13,7 +13,6 @@ from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.joins.join import Join
 from pipeline.joins.meshjoin import MeshJoin
 from pipeline.joins.partitioned import PartitionedJoin
-from pipeline.joins.parts.budget import memory_for
 from pipeline.joins.recipe import Options, Recipe, relation
 from pipeline.joins.rmeshjoin import ReducedMeshJoin
 from pipeline.joins.ssij import SemiStreamingIndexJoin
@@ -81,7 +80,7 @@ def check(name: str, master: Master, memory: int, options: Options = USUAL) -> N
 
 def least_memory(name: str, R: Relation, options: Options = USUAL) -> int:
     """The least memory it takes."""
-    return memory_for(_ALL[name].model.least(_ALL[name].question(0, R, options)))
+    return options.accounting.memory_for(_ALL[name].model.least(_ALL[name].question(0, R, options)))
 
 
 def predict(name: str, memory: int, R: Relation, options: Options = USUAL) -> Prediction:

@@ -26,6 +26,8 @@ class Settings(InljSettings):
     """As INLJ's; where it scans, as MESHJOIN's cost model finds best."""
 
     b: ClassVar[int] = 0
+    w: ClassVar[int] = 0
+    k: ClassVar[int] = 0
     published: ClassVar[bool] = False
 
 

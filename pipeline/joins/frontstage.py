@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace, matched_rows
-from pipeline.joins.cost.frontstage import FrontStageModel, Split, behind
+from pipeline.joins.cost.frontstage import FrontStageModel, Split, behind, cached_rows
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.cache import RowCache
 from pipeline.joins.parts.gathering import Gathering
@@ -91,11 +91,10 @@ class FrontStage(Algorithm):
             statistics=JoinStatistics(),
         )
         self.inner = self._recipe.build(workplace)
-        v_R, words = self.R.v_R, self.R.words
         unique, schema = self.R.unique, self.master.schema
-        rows = max(1, RowCache.capacity_for(parts.cache, v_R, words, unique))
-        self.cache = RowCache(rows, v_R, words, schema, unique)
-        self.gathering = None if unique else Gathering(rows, v_R, words, schema)
+        rows = max(1, cached_rows(parts.cache, self.question))
+        self.cache = RowCache(rows, self.R.v_R, self.R.words, schema, unique)
+        self.gathering = None if unique else Gathering(rows, self.R.v_R, self.R.words, schema)
         self.threshold = Threshold(rows)
 
     # Algorithm 1, for a block of sales at a time.

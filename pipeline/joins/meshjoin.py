@@ -16,16 +16,19 @@ from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
+from pipeline.joins.parts.streambuffer import StreamBuffer
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
 
 
 @dataclass(frozen=True)
 class Settings:
     b: int = 0  # rows a read; 0: as the cost model finds best
-    published: bool = False  # each sale stays for its whole cycle, also when it has met its row
+    w: int = 0  # sales a segment; 0: as many as there is room for
+    k: int = 0  # segments in Q; 0: one for each read of a cycle, or fewer where the memory is small
+    published: bool = False  # figure 4: a sale stays for its whole cycle, and is copied from a stream buffer of w
 
     def __post_init__(self) -> None:
-        at_least(0, b=self.b)
+        at_least(0, b=self.b, w=self.w, k=self.k)
 
 
 class MeshJoin(Algorithm):
@@ -40,13 +43,15 @@ class MeshJoin(Algorithm):
 
     Departures from the paper
         b counts rows, not pages. The w sales of an iteration lie at the end of H and Q from the moment they are
-        offered: there is no second buffer to copy them from. Segments leave when their cycle ends, not when the
-        queue is full (see CyclicScan). With `drain` an iteration goes on without w new sales; if all waiting sales
-        have been served, they leave before their cycle ends (not so if `published`). With a unique key a sale is put
-        out once, though R may move a row. Where keys repeat in R, the pairs of one read may be many times the memory:
-        then the iteration ends with as many as there is room for, the next ones go on with the same read, and no sale
-        is admitted meanwhile. With little memory Q has fewer than k slots, and an iteration without a free slot admits
-        no sale.
+        offered: there is no second buffer to copy them from. Segments leave when their cycle ends, not when the next
+        iteration finds the queue full. If all waiting sales have been served, they leave before their cycle ends. None
+        of this if `published`: then it is figure 4 to the letter. Also then: w varies by one from segment to segment,
+        so that H is full, unless it is set; with `drain` an iteration goes on without w new sales, for the papers'
+        streams never end; which segment has met all of R tells the scan (see CyclicScan). With a unique key a sale is
+        put out once, though R may move a row. Where keys repeat in R, the pairs of one read may be many times the
+        memory: then the iteration ends with as many as there is room for, the next ones go on with the same read, and
+        no sale is admitted meanwhile. With little memory Q has fewer than k slots, and an iteration without a free slot
+        admits no sale.
 
     Example
         >>> from pipeline.joins import make
@@ -76,7 +81,11 @@ class MeshJoin(Algorithm):
         self.split: cost.Split = self.model.split(self.question)
         self._waiting = WaitingSales(self.split.h_S, self.R.words, marks=True)  # H, and Q's sales
         self._scan = CyclicScan(self.master, self.split.b, self.split.slots, self._reads_a_segment())  # of R, and Q
-        self._arrived = 0  # sales in H that no segment has yet
+        self._segments = 0  # so far
+        self._stream: StreamBuffer | None = None  # as published
+        if self.question.settings.published:
+            self._stream = StreamBuffer(-(-self.split.h_S // self.split.slots), self.R.words)
+        self._arrived = 0  # sales that no segment has yet: in H, or in the stream buffer
         self._newest = -1  # position of the last of them
         self._met = 0  # marks set, if the key is unique
         self._finished = -1  # position of the last sale that has met all of R
@@ -84,30 +93,40 @@ class MeshJoin(Algorithm):
         self._portions: deque[tuple[Slots, npt.NDArray[np.int32]]] = deque()  # of its matches, not yet put out
         self._buffer_bytes = 0
 
-    # Figure 4. Here the iteration that reads waits for w sales, or for a full H.
+    # Figure 4.
     #    1  While (true)
     #    2    Read b pages from R and w tuples from S
+    # Here the iteration that reads waits for w sales, or for a full H. A segment leaves at the end of its cycle, behind
+    # the probe; as published before the next one comes in.
     def iterate(self, drain: bool) -> list[Served]:
+        served = []
         if not self._portions:
-            if not drain and self._waits_for_more():
-                return []
+            if self._stream:
+                served += self._expire()
+            if not self.pending or (not drain and self._waits_for_more()):
+                return served
             self._enqueue()
             self._read()
-        served = self._probe()
-        if not self._portions:
+        served += self._probe()
+        if not self._portions and not self._stream:
             served += self._expire()
         if not self.pending:
             self._clear()
         return served
 
     def _waits_for_more(self) -> bool:
-        return self._arrived < self.split.w and self.room > 0
+        return self.room > 0 and (self._stream is None or self._scan.takes_segment)
+
+    def _quota(self) -> int:
+        """Sales of the next segment: w in the mean, and in all slots together what H holds."""
+        h_S, slots = self.split.h_S, self.split.slots
+        return (self._segments + 1) * h_S // slots - self._segments * h_S // slots
 
     #    3    If queue Q is full Then
     #    4      Dequeue T from Q where T are w pointers
     #    5      Remove the tuples of hash H that correspond to T
     #    6    EndIf
-    # Here a segment leaves at the end of its cycle, behind the probe. A sale in it that has met no row is absent.
+    # A sale that has met no row is absent.
     def _expire(self) -> list[Served]:
         served = []
         for last in self._scan.complete():
@@ -125,7 +144,10 @@ class MeshJoin(Algorithm):
     def admit(self, positions: Positions, codes: Codes) -> int:
         if not len(positions):
             return 0
-        self._waiting.admit(positions, codes)
+        if self._stream:
+            self._stream.admit(positions, codes)
+        else:
+            self._waiting.admit(positions, codes)
         self._arrived += len(positions)
         self._newest = int(positions[-1])
         self.statistics.misses += len(positions)
@@ -133,9 +155,13 @@ class MeshJoin(Algorithm):
 
     #    8    Enqueue in Q, w pointers to the above tuples in H
     def _enqueue(self) -> None:
-        if self._arrived:
-            self._scan.enqueue(self._newest)
-            self._arrived = 0
+        if not self._arrived or not self._scan.takes_segment:
+            return
+        if self._stream:
+            self._waiting.admit(*self._stream.taken())
+        self._scan.enqueue(self._newest)
+        self._arrived = 0
+        self._segments += 1
 
     def _read(self) -> None:
         self.asked_at = self.workplace.clock()
@@ -180,20 +206,23 @@ class MeshJoin(Algorithm):
 
     @property
     def room(self) -> int:
+        left = self._quota() - self._arrived
+        if self._stream:
+            return left
         if self._portions or (not self._arrived and not self._scan.takes_segment):
             return 0
-        return min(self.split.w - self._arrived, self._waiting.room)
+        return min(left, self._waiting.room)
 
     @property
     def pending(self) -> int:
         """Where a key may have many rows, or as published, no sale is finished before its cycle ends."""
-        return len(self._waiting) - (0 if self.question.settings.published else self._met)
+        return len(self._waiting) + (self._arrived if self._stream else -self._met)
 
     def finished(self, positions: Positions) -> npt.NDArray[np.bool_]:
         return positions <= self._finished
 
     def memory_used(self) -> dict[str, int]:
-        sales = self._waiting.nbytes + self.coder.nbytes
+        sales = self._waiting.nbytes + self.coder.nbytes + (self._stream.nbytes if self._stream else 0)
         return {"disk buffer": self._buffer_bytes, "Q": self._scan.nbytes, "H": sales}
 
     def check(self) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.joins.algorithm import Algorithm, Clock, Workplace
+from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
 from pipeline.joins.cost.question import Model, Question, Relation, Stream
 from pipeline.joins.cost.unit_costs import UnitCosts
-from pipeline.joins.parts.budget import longest_offer, to_split
 from pipeline.master.port import MasterStatistics
 
 
@@ -26,6 +26,7 @@ class Options:
     absent_staleness: float = 10.0  # the same for the knowledge that there is no row
     connections: int = 2  # to the master
     clock: Clock = time.monotonic
+    accounting: Accounting = AS_MEASURED  # what takes how much of the memory: another one for experiments alone
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,15 @@ class Recipe:
     def question(self, memory: int, R: Relation, options: Options) -> Question[Any]:
         """What the model is asked of this join with so much memory, the door's part taken off."""
         return Question(
-            memory=to_split(memory),
+            memory=options.accounting.to_split(memory),
             R=R,
             stream=options.stream,
             costs=options.costs.of(self.main.name),
             settings=options.settings.get(self.main.name) or self.main.Settings(),
-            offer=longest_offer(memory, R.words),
+            offer=options.accounting.longest_offer(memory, R.words),
             connections=options.connections,
             planned=options.planned,
+            accounting=options.accounting,
         )
 
     def least_for(self, rows: int) -> str:

@@ -12,7 +12,8 @@ from pipeline.joins.parts.waiting import Places, Positions
 
 
 class Settings(MeshJoinSettings):
-    """As MESHJOIN's: b, rows a read; 0: the default of all budgets."""
+    """As MESHJOIN's, but b = 0 is the default of all budgets, k = 0 are 64 segments, and without w each is as long as
+    it comes; as published k and w are MESHJOIN's."""
 
 
 class ReducedMeshJoin(MeshJoin):
@@ -28,10 +29,10 @@ class ReducedMeshJoin(MeshJoin):
         The paper itself (Naeem, Dobbie, Weber: R-MESHJOIN for near-real-time data warehousing, DOLAP 2010) is not
         among ours. x-hybridjoin-kais2013 and cmeshjoin-cikm2013 say what it does: it makes the dependencies between
         MESHJOIN's parts explicit and so spreads the memory better. meshjoin-default-vs-optimal-2010 says how large a
-        disk buffer to take: the one that is best for 20 MB, for every budget. Ours are the slots (there: R_t / b of
-        them, of w sales each; here few, spread over the cycle), that an iteration never waits for sales, and that a
-        sale whose key is unique in R leaves when it has met its row (not so if `published`). With less memory the disk
-        buffer takes at most half of it.
+        disk buffer to take: the one that is best for 20 MB, for every budget. With less memory it takes at most half
+        of it. Ours are the slots (there: R_t / b of them, of w sales each; here few, spread over the cycle), that an
+        iteration never waits for sales, and that a sale whose key is unique in R leaves when it has met its row. None
+        of this if `published`, which is second-hand: MESHJOIN as published with the default disk buffer.
 
     Example
         >>> import numpy as np, pyarrow as pa
@@ -59,8 +60,11 @@ class ReducedMeshJoin(MeshJoin):
         return -(-self.split.k // self.split.slots)
 
     def _waits_for_more(self) -> bool:
-        return False
+        return self._stream is not None and super()._waits_for_more()
+
+    def _quota(self) -> int:
+        return super()._quota() if self._stream else self.question.settings.w or self.split.h_S
 
     def _put_out(self, places: Places) -> Positions:
-        leaves = self.master.unique and not self.question.settings.published
+        leaves = self.master.unique and not self._stream
         return self._waiting.release(places) if leaves else super()._put_out(places)

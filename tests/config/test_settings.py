@@ -254,11 +254,11 @@ def test_batch_beside_the_algorithm_is_the_chosen_joins_own() -> None:
     [
         (
             ["meshjoin.batch=1"],
-            r"^--set dimensions\.store\.meshjoin\.batch: .*is not a setting. It has: b, published\.$",
+            r"^--set dimensions\.store\.meshjoin\.batch: .*is not a setting. It has: b, w, k, published\.$",
         ),
         (
             ["algorithm=meshjoin", "batch=1"],
-            r"batch = 1: meshjoin asks for no key .*it has .*\.meshjoin: b, published\.",
+            r"batch = 1: meshjoin asks for no key .*it has .*\.meshjoin: b, w, k, published\.",
         ),
         (["algorithm=inlj", "batch=1", "inlj.batch=2"], "leave out one of them"),
         (["meshjion.b=1"], r"dimensions\.store\.meshjion is no join .* Did you mean meshjoin\?"),
@@ -266,6 +266,8 @@ def test_batch_beside_the_algorithm_is_the_chosen_joins_own() -> None:
         (["inlj.batch=0"], r"dimensions\.store\.inlj\.batch = 0 must be at least 1\. Given in: --set"),
         (["inlj.batch=few"], r"--set dimensions\.store\.inlj\.batch: .*must be a whole number"),
         (["memroy=1 MiB"], r"dimensions\.store\.memroy is not a setting"),
+        # A job's budget is what is taken: to count as the papers do is for experiments.
+        (["accounting=published"], r"dimensions\.store\.accounting is not a setting"),
     ],
 )
 def test_what_a_join_does_not_know_is_refused_by_name(given: list[str], says: str) -> None:

@@ -215,15 +215,15 @@ def test_no_other_page_size_that_fits_is_predicted_to_be_faster(model, settings,
     relation = make("hybridjoin", master, 1 << 20).relation
     question = Question(memory, relation, Stream(), UnitCosts(), settings())
     chosen = model.split(question)
-    used = cost.page_bytes(chosen.d, relation) + cost.directory_bytes(chosen.d, relation)
-    used += cost.resident_bytes(chosen.d, chosen.l, relation) + cost.sale_bytes(chosen.h_S, relation)
+    used = cost.page_bytes(chosen.d, question) + cost.directory_bytes(chosen.d, relation)
+    used += cost.resident_bytes(chosen.d, chosen.l, question) + cost.sale_bytes(chosen.h_S, question)
     assert used <= memory
     best = model.predict(question).mu
     for d in {1, 10, 100, 1_000, chosen.d // 2, chosen.d * 2} - {0}:
         for l in {1, chosen.l // 2 + 1, chosen.l * 2} if model is resident_cost else {0}:  # noqa: E741
-            fixed = cost.page_bytes(d, relation) + cost.directory_bytes(d, relation)
-            left = memory - fixed - cost.resident_bytes(d, l, relation)
-            h_S = next((h for h in (200_000 >> step for step in range(18)) if cost.sale_bytes(h, relation) <= left), 0)
+            fixed = cost.page_bytes(d, question) + cost.directory_bytes(d, relation)
+            left = memory - fixed - cost.resident_bytes(d, l, question)
+            h_S = next((h for h in (200_000 >> step for step in range(18)) if cost.sale_bytes(h, question) <= left), 0)
             if h_S:
                 other = cost.rate(cost.Split(d, h_S, l), question)
                 assert other <= best * 1.05, (d, l, h_S, chosen)

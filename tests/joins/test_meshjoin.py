@@ -58,7 +58,7 @@ def test_an_iteration_reads_b_rows_and_w_sales_as_the_split_says():
         before = len(getattr(master, "scans", []))
         join.step()
         assert len(master.scans) == before + 1
-        assert taken == (before + 1) * join.algorithm.split.w
+        assert taken == int((before + 1) * join.algorithm.split.w)
     assert {rows for _, rows, _ in master.scans} == {join.algorithm.split.b}
     assert len(master.scans) > 2 * join.algorithm.split.k
 
@@ -212,7 +212,7 @@ def test_the_models_best_disk_buffer_beats_its_neighbours(memory):
     best = cost.service_rate(chosen, RELATION, costs)
     assert sum(chosen.bytes.values()) <= memory
     for factor, most in ((1 / 16, 0.9), (0.5, 1.005), (0.8, 1.005), (1.25, 1.005), (2, 1.005), (4, 0.99)):
-        other = cost.divide(memory, RELATION, round(chosen.b * factor))
+        other = cost.divide(asked(memory), round(chosen.b * factor))
         assert other is None or cost.service_rate(other, RELATION, costs) < best * most
 
 
@@ -221,7 +221,7 @@ def test_with_the_built_in_costs_the_default_disk_buffer_forgoes_at_most_7_perce
     default = reduced_cost.default_buffer(asked(0))
     for memory in (20_000_000, 40_000_000, 80_000_000, 160_000_000, 320_000_000):
         best = cost.service_rate(cost.split(asked(memory)), RELATION, costs)
-        assert cost.service_rate(cost.divide(memory, RELATION, default), RELATION, costs) > 0.93 * best
+        assert cost.service_rate(cost.divide(asked(memory), default), RELATION, costs) > 0.93 * best
         assert reduced_cost.split(asked(memory)).b == default
 
 
@@ -236,7 +236,7 @@ def test_a_disk_buffer_that_is_set_is_kept_and_the_least_memory_follows_from_it(
 
 def test_with_too_little_memory_the_model_answers_as_for_the_least():
     least = cost.least(asked(0))
-    assert cost.divide(least - 1, RELATION, cost.split(asked(least)).b) is None
+    assert cost.divide(asked(least - 1), cost.split(asked(least)).b) is None
     assert cost.predict(asked(1)).mu == cost.predict(asked(least)).mu
 
 

@@ -8,6 +8,7 @@ bytes the gain is equation 4's at its best to 1 %.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Model, Question, Relation, Stream
 from pipeline.joins.cost.search import best
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cache import RowCache
 
 _SHARES = [share / 32 for share in range(4, 32)]  # with less, the join behind would fill the cache too slowly
@@ -38,7 +40,7 @@ class FrontStageModel:
 
     def least(self, question: Question[Any]) -> int:
         """What the join behind needs, and a cache of one row."""
-        return self.behind.least(question) + RowCache.bytes_for(1, question.R.v_R, question.R.words, question.R.unique)
+        return math.ceil(self.behind.least(question) + cache_bytes(1, question))
 
     def split(self, question: Question[Any]) -> Split:
         """Equation 6's optimum by looking: its root as printed leaves out what the join behind loses."""
@@ -71,7 +73,7 @@ class FrontStageModel:
     def with_behind(self, question: Question[Any], bytes_behind: int) -> Split:
         """The split that leaves so many bytes to the join behind."""
         cache = question.memory - bytes_behind
-        return Split(bytes_behind, cache, cached_rows(cache, question.R))
+        return Split(bytes_behind, cache, min(question.R.R_t, cached_rows(cache, question)))
 
 
 def behind(parts: Split, question: Question[Any]) -> Question[Any]:
@@ -84,9 +86,15 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
     return replace(question, memory=parts.behind, stream=passed_on(question.stream), planned=planned)
 
 
-def cached_rows(memory: float, R: Relation) -> int:
+def cache_bytes(rows: int, question: Question[object]) -> float:
+    """What a cache of so many rows takes."""
+    v_R = question.R.v_R
+    return question.accounting.cached(rows, v_R, RowCache.bytes_for(rows, v_R, question.R.words, question.R.unique))
+
+
+def cached_rows(memory: float, question: Question[object]) -> int:
     """h_R: the rows that a cache of so many bytes holds."""
-    return min(R.R_t, RowCache.capacity_for(memory, R.v_R, R.words, R.unique))
+    return most_that_fit(memory, lambda rows: cache_bytes(rows, question), max(0, int(memory / question.R.v_R)))
 
 
 def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
@@ -99,7 +107,7 @@ def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
 @lru_cache(maxsize=128)
 def _split(model: FrontStageModel, question: Question[Any]) -> Split:
     least, memory = model.behind.least(question), question.memory
-    most = memory - RowCache.bytes_for(1, question.R.v_R, question.R.words, question.R.unique)
+    most = memory - math.ceil(cache_bytes(1, question))
     sizes = {max(least, min(most, int(memory * share))) for share in _SHARES}
     # Where all of R fits into the cache, every split is as good: rows that expire still need a join behind.
     usual = sorted(sizes, key=lambda size: abs(size - memory * _USUAL_SHARE))

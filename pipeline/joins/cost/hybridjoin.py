@@ -17,6 +17,7 @@ from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation, Stream
 from pipeline.joins.cost.search import best, grid
 from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.bypage import KEY_BYTES, PAGE_BYTES
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.resident import ResidentPages
@@ -51,9 +52,10 @@ def named(d: int) -> int:
     return 1 + d // _NAMED_SHARE
 
 
-def page_bytes(d: int, R: Relation) -> float:
+def page_bytes(d: int, question: Question[object]) -> float:
     """v_P: a page may have grown to 2 d rows before it is split."""
-    return (2 * d + named(d)) * R.row_bytes
+    R = question.R
+    return question.accounting.rows(d, R.v_R, (2 * d + named(d)) * R.row_bytes)
 
 
 def directory_bytes(d: int, R: Relation) -> float:
@@ -70,30 +72,31 @@ def resident_rows(d: int, l: int) -> int:  # noqa: E741
     return l * d + l * d // 8 + named(d) if l else 0
 
 
-def resident_bytes(d: int, l: int, R: Relation) -> float:  # noqa: E741
+def resident_bytes(d: int, l: int, question: Question[object]) -> float:  # noqa: E741
     """l * v_P, and a use counter for each page of R."""
     if not l:
         return 0.0
-    return ResidentPages.bytes_for(resident_rows(d, l), pages(d, R), R.v_R, R.words)
+    R = question.R
+    taken = ResidentPages.bytes_for(resident_rows(d, l), pages(d, R), R.v_R, R.words)
+    return question.accounting.rows(l * d, R.v_R, taken)
 
 
-def sale_bytes(h_S: int, R: Relation) -> int:
-    return WaitingSales.bytes_for(h_S, R.words) + h_S * SALE_BYTES
+def sale_bytes(h_S: int, question: Question[object]) -> float:
+    return question.accounting.sales(h_S, WaitingSales.bytes_for(h_S, question.R.words) + h_S * SALE_BYTES)
 
 
 def least(question: Question[Paged]) -> int:
     """One sale, and pages of the size that makes buffer and directory together smallest."""
-    R = question.R
-    return math.ceil(min(fixed_bytes(d, R) for d in page_sizes(question))) + sale_bytes(1, R)
+    return math.ceil(min(fixed_bytes(d, question) for d in page_sizes(question)) + sale_bytes(1, question))
 
 
 @lru_cache(maxsize=1_024)
 def split(question: Question[Paged]) -> Split:
     """The d of the greatest service rate: the papers' "standard calculus", done by looking."""
-    R = question.R
     # Of equally good ones the largest: fewer reads until all is known.
-    sizes = [(d, sales_in(question.memory - fixed_bytes(d, R), R.words)) for d in reversed(page_sizes(question))]
-    candidates = [Split(d, h_S) for d, h_S in sizes if h_S]
+    sizes = reversed(page_sizes(question))
+    splits = [Split(d, sales_in(question.memory - fixed_bytes(d, question), question)) for d in sizes]
+    candidates = [parts for parts in splits if parts.h_S]
     return best(candidates, lambda parts: rate(parts, question)) if candidates else Split(1, 1)
 
 
@@ -117,12 +120,12 @@ def outcome(parts: Split, question: Question[object], with_resident_part: bool =
     R, window = question.R, load(parts, question.R, question.stream)
     mu = _rate(parts, window, question.costs)
     shares = {
-        "sales": sale_bytes(parts.h_S, R),
-        "page": int(page_bytes(parts.d, R)),
-        "directory": int(directory_bytes(parts.d, R)),
+        "sales": int(sale_bytes(parts.h_S, question)),
+        "page": int(page_bytes(parts.d, question)),
+        "directory": int(question.accounting.beside(directory_bytes(parts.d, R))),
     }
     if with_resident_part:
-        shares["resident"] = int(resident_bytes(parts.d, parts.l, R))
+        shares["resident"] = int(resident_bytes(parts.d, parts.l, question))
     reads = mu * window.reads / window.sales if window.sales else 0.0
     return Prediction(
         split=shares,
@@ -153,20 +156,16 @@ def _rate(parts: Split, window: Load, costs: UnitCosts) -> float:
     return float(window.sales / seconds) if seconds else 0.0
 
 
-def sales_in(memory: float, words: int) -> int:
+def sales_in(memory: float, question: Question[object]) -> int:
     """The most sales that fit, with what is kept beside them."""
-    if memory <= 0:
-        return 0
-    alone = WaitingSales.capacity_for(memory, words)
-    fits = WaitingSales.capacity_for(memory - alone * SALE_BYTES, words)
-    if not fits and alone and WaitingSales.bytes_for(1, words) + SALE_BYTES <= memory:
-        return 1
-    return fits
+    return most_that_fit(memory, lambda h_S: sale_bytes(h_S, question), max(0, int(memory)))
 
 
-def fixed_bytes(d: int, R: Relation) -> float:
+def fixed_bytes(d: int, question: Question[object]) -> float:
     """What pages of d rows take before any sale has come."""
-    return page_bytes(d, R) + directory_bytes(d, R) + page_heads_bytes(d, R)
+    R = question.R
+    known = directory_bytes(d, R) + page_heads_bytes(d, R)
+    return page_bytes(d, question) + question.accounting.beside(known)
 
 
 def page_sizes(question: Question[Paged]) -> list[int]:
@@ -174,7 +173,7 @@ def page_sizes(question: Question[Paged]) -> list[int]:
     if question.settings.d:
         return [question.settings.d]
     sizes = grid(1, question.R.R_t, 30)
-    smallest = min(sizes, key=lambda d: fixed_bytes(d, question.R))
+    smallest = min(sizes, key=lambda d: fixed_bytes(d, question))
     return sorted({*sizes, *grid(smallest / 2, smallest * 2, 12)})
 
 

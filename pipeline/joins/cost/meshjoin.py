@@ -4,21 +4,22 @@ The papers count b in pages, we in rows: v_P / v_R = 1, and N_R is R_t. A cycle 
 
 Beside their equations (published/meshjoin.py): in 1 the w sales of an iteration are among those of H, one size of ours
 stands for f v_S + sizeof(ptr), and Q has a slot a segment; in 2 the results are w, not sigma b v_P / v_R, and `loop` is
-added; R's end costs a read. With equal costs and bytes b* is theirs, less than 3 % larger from 40 MB on and 5 % at
-20 MB, for the slots and because w is whole; `split` looks at 40 sizes, and forgoes a thousandth of the best rate.
+added; R's end costs a read. With the papers' accounting h_S is theirs to the sale, and b* to a hundredth.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation, Stream
-from pipeline.joins.cost.search import best, grid
+from pipeline.joins.cost.search import best, peak
 from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cycle import slot_bytes
 from pipeline.joins.parts.waiting import WaitingSales
 
@@ -37,8 +38,18 @@ class Buffered(Protocol):
         ...
 
     @property
+    def w(self) -> int:
+        """Sales a segment; 0: as many as there is room for."""
+        ...
+
+    @property
+    def k(self) -> int:
+        """Segments in Q; 0: as the model finds best."""
+        ...
+
+    @property
     def published(self) -> bool:
-        """A sale stays for its whole cycle."""
+        """A sale stays for its whole cycle, and comes in by a stream buffer."""
         ...
 
 
@@ -49,9 +60,13 @@ class Split:
     b: int  # rows a read
     k: int  # reads a cycle
     slots: int  # segments in Q
-    w: int  # sales a segment
     h_S: int  # sales in H
     bytes: dict[str, int]
+
+    @property
+    def w(self) -> float:
+        """Sales a segment, in the mean: some have one more than others, so that H is full."""
+        return self.h_S / self.slots
 
 
 def least(question: Question[Buffered]) -> int:
@@ -60,7 +75,7 @@ def least(question: Question[Buffered]) -> int:
     Fewer rows a read are more reads a cycle, and a read that serves less than one sale is worse than to ask for that
     sale: so H has room for k sales at least, and the memory cannot be as small as one likes.
     """
-    return need(question.R, question.settings.b or leanest(question.R))
+    return need(question, question.settings.b or leanest(question))
 
 
 @lru_cache(maxsize=1_024)
@@ -69,9 +84,7 @@ def split(question: Question[Buffered]) -> Split:
 
     With too little memory the answer is as for the least: it is the join that refuses.
     """
-    memory, R = max(question.memory, least(question)), question.R
-    splits = [divide(memory, R, b) for b in _buffers(question)]
-    return best((parts for parts in splits if parts), lambda parts: service_rate(parts, R, question.costs))
+    return fastest(with_enough(question), lambda parts: service_rate(parts, question.R, question.costs))
 
 
 def predict(question: Question[Buffered]) -> Prediction:
@@ -80,25 +93,65 @@ def predict(question: Question[Buffered]) -> Prediction:
     A window of n sales takes n / w iterations and, with no sale following, k - 1 more until its last segment has met
     all of R. An endless window (`batch=math.inf`) is the papers' case.
     """
-    parts, n = split(question), question.stream.batch
-    w = parts.slots * parts.w / _reads(parts, question.R)
-    return windows(parts, w, max(1.0, n / w), question)
+    return in_segments(split(question), question)
 
 
-def divide(memory: float, R: Relation, b: int, most_slots: int | None = None) -> Split | None:
+def in_segments(parts: Split, question: Question[Buffered]) -> Prediction:
+    """What comes of a split if each iteration waits for its w sales."""
+    w = parts.h_S / _reads(parts, question.R)
+    return windows(parts, w, max(1.0, question.stream.batch / w), question)
+
+
+def with_enough(question: Question[Buffered]) -> Question[Buffered]:
+    """The question, with the least memory if it has less."""
+    return replace(question, memory=max(question.memory, least(question)))
+
+
+def fastest(question: Question[Buffered], rate: Callable[[Split], float], most_slots: int | None = None) -> Split:
+    """The split of the greatest rate; or that of the b that is set. There must be enough memory for one."""
+    if question.settings.b:
+        return _certain(divide(question, question.settings.b, most_slots))
+
+    def value(k: int) -> tuple[float, float]:
+        # Where the memory is too small for any rate, towards the b that needs least.
+        b = _least_buffer(k, question.R)
+        parts = divide(question, b, most_slots)
+        return (rate(parts) if parts else 0.0, -need(question, b, most_slots))
+
+    buffers = _least_buffer(peak(value, 1, _rows(question.R) + 1), question.R), leanest(question, most_slots)
+    splits = [divide(question, b, most_slots) for b in buffers]
+    return best((parts for parts in splits if parts), rate)
+
+
+def _certain(parts: Split | None) -> Split:
+    assert parts is not None, "less memory than the least"
+    return parts
+
+
+def divide(question: Question[Buffered], b: int, most_slots: int | None = None) -> Split | None:
     """Equation 1 solved for w, as equation 3 of 2010 does: what is left beside b rows is for sales. None: too little.
 
     As published Q has k slots; where these would take much of a small memory, fewer.
     """
-    if memory < need(R, b):
+    memory, R, settings = question.memory, question.R, question.settings
+    if memory < need(question, b, most_slots):
         return None
-    k = reads_a_cycle(max(R.R_t, _LEAST_ROWS), b)
-    beside = memory - b * R.row_bytes
-    affordable = int(min(beside - _sales_bytes(k, R), memory / _QUEUE_SHARE) / slot_bytes(R.words))
-    slots = min(k, max(_LEAST_SLOTS, affordable), most_slots or k)
-    h_S = WaitingSales.capacity_for(beside - slots * slot_bytes(R.words), R.words, beside=_MARK)
-    sizes = {"disk buffer": b * R.row_bytes, "Q": slots * slot_bytes(R.words), "H": _sales_bytes(h_S, R)}
-    return Split(b, k, slots, h_S // slots, h_S, {part: int(size) for part, size in sizes.items()})
+    k = reads_a_cycle(_rows(R), b)
+    beside = memory - _buffer_bytes(question, b)
+    slots, slot = _slots(question, k, most_slots), question.accounting.beside(slot_bytes(R.words))
+    if slot and not settings.k and not settings.w:
+        most = min(beside - _sales_bytes(question, k, b, min(k, _LEAST_SLOTS)), memory / _QUEUE_SHARE)
+        slots = min(slots, max(_LEAST_SLOTS, int(most / slot)))
+    for_sales = beside - slots * slot
+    h_S = settings.w * slots or most_that_fit(
+        for_sales, lambda number: _sales_bytes(question, number, b, slots), int(for_sales)
+    )
+    sizes = {
+        "disk buffer": _buffer_bytes(question, b),
+        "Q": slots * slot,
+        "H": _sales_bytes(question, h_S, b, slots),
+    }
+    return Split(b, k, slots, h_S, {part: int(size) for part, size in sizes.items()})
 
 
 def windows(parts: Split, w: float, admitting: float, question: Question[object]) -> Prediction:
@@ -140,7 +193,7 @@ def c_loop(b: float, w: float, costs: UnitCosts) -> float:
 def service_rate(parts: Split, R: Relation, costs: UnitCosts) -> float:
     """mu = w / c_loop (equation 3) in the steady state, when H is full."""
     k = _reads(parts, R)
-    w = parts.slots * parts.w / k
+    w = parts.h_S / k
     return w / c_loop(R.R_t / k, w, costs)
 
 
@@ -153,30 +206,49 @@ def reads_a_cycle(rows: int, b: int) -> int:
     return rows // b + 1
 
 
-def need(R: Relation, b: int) -> int:
-    """Bytes for a disk buffer of b rows and all that goes with it."""
-    k = reads_a_cycle(max(R.R_t, _LEAST_ROWS), b)
-    queue = min(k, _LEAST_SLOTS) * slot_bytes(R.words)
-    return math.ceil(b * R.row_bytes + queue + _sales_bytes(k, R))
+def need(question: Question[Buffered], b: int, most_slots: int | None = None) -> int:
+    """Bytes for a disk buffer of b rows and all that goes with it: w sales for each slot of Q, if these are set."""
+    R, settings = question.R, question.settings
+    k = reads_a_cycle(_rows(R), b)
+    slots = _slots(question, k, most_slots)
+    if not settings.k and not settings.w:
+        slots = min(slots, _LEAST_SLOTS)
+    sales = _sales_bytes(question, settings.w * slots or k, b, slots)
+    return math.ceil(_buffer_bytes(question, b) + slots * question.accounting.beside(slot_bytes(R.words)) + sales)
 
 
-def leanest(R: Relation) -> int:
+def leanest(question: Question[Buffered], most_slots: int | None = None) -> int:
     """The b that needs the least memory."""
-    return min(grid(1, max(R.R_t, _LEAST_ROWS) + 1), key=lambda b: need(R, b))
-
-
-def _buffers(question: Question[Buffered]) -> list[int]:
-    """Sizes of the disk buffer worth looking at; or the one that is set."""
     R = question.R
-    if question.settings.b:
-        return [question.settings.b]
-    most = min(max(R.R_t, _LEAST_ROWS) + 1, question.memory / R.row_bytes)
-    return sorted({*grid(1, most), leanest(R)})
+    k = peak(lambda k: -need(question, _least_buffer(k, R), most_slots), 1, _rows(R) + 1)
+    return _least_buffer(k, R)
+
+
+def _rows(R: Relation) -> int:
+    return max(R.R_t, _LEAST_ROWS)
+
+
+def _least_buffer(k: int, R: Relation) -> int:
+    """The smallest b with which k reads are enough for a cycle: a larger one is no better until they are k - 1."""
+    return _rows(R) // k + 1
+
+
+def _slots(question: Question[Buffered], k: int, most: int | None) -> int:
+    return min(k, question.settings.k or most or k)
 
 
 def _reads(parts: Split, R: Relation) -> int:
     return reads_a_cycle(R.R_t, parts.b)
 
 
-def _sales_bytes(h_S: int, R: Relation) -> int:
-    return WaitingSales.bytes_for(h_S, R.words, beside=_MARK)
+def _buffer_bytes(question: Question[Buffered], b: int) -> float:
+    return question.accounting.rows(b, question.R.v_R, b * question.R.row_bytes)
+
+
+def _sales_bytes(question: Question[Buffered], h_S: int, b: int, slots: int) -> float:
+    """H, and the stream buffer: as published, where the w sales of an iteration are copied from it."""
+    R = question.R
+    taken = WaitingSales.bytes_for(h_S, R.words, beside=_MARK)
+    if question.settings.published:
+        taken += -(-h_S // slots) * (8 + 8 * R.words)
+    return question.accounting.sales(h_S, taken, arriving=h_S * b / _rows(R))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.cost.zipf import Zipf
@@ -62,6 +63,7 @@ class Question(Generic[SettingsOf]):
     offer: int = LONGEST_OFFER  # most sales that come in at once
     connections: int = 2  # to the master
     planned: Stream | None = None  # what the memory was split for, if other sales came in the end
+    accounting: Accounting = AS_MEASURED  # what takes how much of the memory
 
     @property
     def as_planned(self) -> Question[SettingsOf]:

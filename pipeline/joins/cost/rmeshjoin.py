@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pipeline.joins.cost import meshjoin
-from pipeline.joins.cost.meshjoin import Buffered, Split, divide, leanest, need, reads_a_cycle, stay, windows
+from pipeline.joins.cost.meshjoin import (
+    Buffered,
+    Split,
+    divide,
+    fastest,
+    in_segments,
+    leanest,
+    need,
+    reads_a_cycle,
+    stay,
+    windows,
+)
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question
-from pipeline.joins.cost.search import best, grid
 
 _SLOTS = 64  # admissions a cycle: with more, H would be fuller by less than a hundredth
 _REFERENCE = 20_000_000  # bytes: the budget whose optimum is the default disk buffer of all budgets
@@ -17,32 +27,37 @@ _REFERENCE = 20_000_000  # bytes: the budget whose optimum is the default disk b
 @dataclass(frozen=True)
 class _ByTheModel:
     b: int = 0
+    w: int = 0
+    k: int = 0
     published: bool = False
 
 
 def least(question: Question[Buffered]) -> int:
     """As MESHJOIN's."""
-    return need(question.R, question.settings.b or leanest(question.R))
+    slots = _most_slots(question)
+    return need(question, question.settings.b or leanest(question, slots), slots)
 
 
 def split(question: Question[Buffered]) -> Split:
     """The default disk buffer, as long as it leaves half of the memory; everything else is for sales."""
-    R, memory = question.R, max(question.memory, least(question))
-    b = question.settings.b or min(default_buffer(question), int(memory / 2 / R.row_bytes))
-    parts = divide(memory, R, b, _SLOTS) if b else None
-    if parts is None:
-        sizes = {*grid(1, memory / R.row_bytes), leanest(R)}
-        possible = [parts for parts in (divide(memory, R, b, _SLOTS) for b in sorted(sizes)) if parts]
-        parts = best(possible, lambda parts: parts.h_S / parts.k)
-    return replace(parts, w=parts.h_S)
+    question = replace(question, memory=max(question.memory, least(question)))
+    R, slots = question.R, _most_slots(question)
+    a_row = question.accounting.rows(1, R.v_R, R.row_bytes)
+    b = question.settings.b or min(default_buffer(question), int(question.memory / 2 / a_row))
+    parts = divide(question, b, slots) if b else None
+    return parts or fastest(question, lambda parts: parts.h_S / parts.k, slots)
 
 
 def predict(question: Question[Buffered]) -> Prediction:
-    """As MESHJOIN, but H fills as fast as sales are offered."""
-    R, n, parts = question.R, question.stream.batch, split(question)
+    """As MESHJOIN, but H fills as fast as sales are offered; not as published."""
+    parts = split(question)
+    if question.settings.published:
+        return in_segments(parts, question)
+    R, n, k = question.R, question.stream.batch, reads_a_cycle(question.R.R_t, parts.b)
     at_once = float(question.offer)
-    stays = 1.0 if question.settings.published else stay(R, question.stream)
-    w = min(at_once, parts.h_S / (stays * reads_a_cycle(R.R_t, parts.b)))
+    if question.settings.w:
+        at_once = min(at_once, question.settings.w / -(-k // parts.slots))
+    w = min(at_once, parts.h_S / (stay(R, question.stream) * k))
     admitting = max(1.0, min(n, parts.h_S) / max(w, at_once) + max(0.0, n - parts.h_S) / w)
     return windows(parts, w, admitting, question)
 
@@ -54,3 +69,8 @@ def default_buffer(question: Question[Buffered]) -> int:
     """
     reference: Question[Buffered] = replace(question, memory=_REFERENCE, settings=_ByTheModel())
     return meshjoin.split(reference).b
+
+
+def _most_slots(question: Question[Buffered]) -> int | None:
+    """As published, one for each read of a cycle."""
+    return None if question.settings.published else _SLOTS

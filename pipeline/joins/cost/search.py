@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 
+_AT_ONCE = 12  # numbers that `peak` looks at together
 
-def best(candidates: Iterable[T], value: Callable[[T], float]) -> T:
+
+def best(candidates: Iterable[T], value: Callable[[T], Any]) -> T:
     """The candidate of the greatest value: the papers' "standard calculus", done by looking."""
     return max(candidates, key=value)
 
@@ -23,3 +25,17 @@ def grid(least: float, most: float, steps: int = 40) -> list[int]:
     """
     least, most = max(1.0, least), max(1.0, least, most)
     return sorted({round(number) for number in np.geomspace(least, most, steps)})
+
+
+def peak(value: Callable[[int], Any], least: int, most: int) -> int:
+    """Where a function with one maximum has it: first roughly, then between the neighbours of the best.
+
+    >>> peak(lambda number: -((number - 123_456) ** 2), 1, 10_000_000), peak(float, 1, 77), peak(lambda n: -n, 3, 77)
+    (123456, 77, 3)
+    """
+    while True:
+        numbers = grid(least, most, _AT_ONCE)
+        place = numbers.index(best(numbers, value))
+        least, most = numbers[max(0, place - 1)], numbers[min(place + 1, len(numbers) - 1)]
+        if most - least <= 2:
+            return numbers[place]

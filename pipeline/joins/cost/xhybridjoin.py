@@ -49,8 +49,8 @@ def predict(question: Question[Resident]) -> Prediction:
 def _candidates(question: Question[Resident]) -> Iterator[Split]:
     R, settings = question.R, question.settings
     for d in reversed(page_sizes(question)):
-        most = question.memory - fixed_bytes(d, R)
+        most = question.memory - fixed_bytes(d, question)
         for l in grid(1, pages(d, R), 14) if settings.l < 0 else [settings.l]:  # noqa: E741
-            h_S = sales_in(most - resident_bytes(d, l, R), R.words)
+            h_S = sales_in(most - resident_bytes(d, l, question), question)
             if h_S:
                 yield Split(d, h_S, l)

@@ -1,27 +1,10 @@
-"""What the papers call standard calculus: where a function of one number is greatest, and sums of 1 / x."""
+"""Sums of 1 / x, as the papers need them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-
-from pipeline.joins.cost.search import best, grid
 
 EULER = 0.5772156649015329  # gamma; x-hybridjoin-kais2013 section 6.3 has 0.5772156649
-
-
-def peak(value: Callable[[int], float], least: int, most: int) -> int:
-    """Where a function with one maximum has it: first roughly, then between the neighbours of the best.
-
-    >>> peak(lambda number: -((number - 123_456) ** 2), 1, 10_000_000), peak(float, 1, 77), peak(lambda n: -n, 3, 77)
-    (123456, 77, 3)
-    """
-    while True:
-        numbers = grid(least, most)
-        place = numbers.index(best(numbers, value))
-        least, most = numbers[max(0, place - 1)], numbers[min(place + 1, len(numbers) - 1)]
-        if most - least <= 2:
-            return numbers[place]
 
 
 def harmonic(m: float) -> float:

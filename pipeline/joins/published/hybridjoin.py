@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pipeline.joins.published.calculus import peak
+from pipeline.joins.cost.search import peak
 from pipeline.joins.published.unit_costs import UnitCosts
 
 K = 1.36  # -k: "a constant whose value in our settings is -1.36"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pipeline.joins.published.calculus import peak
+from pipeline.joins.cost.search import peak
 from pipeline.joins.published.unit_costs import Disk, UnitCosts
 
 

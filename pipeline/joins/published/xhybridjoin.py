@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pipeline.joins.published.calculus import harmonic, peak, share_of_first
+from pipeline.joins.cost.search import peak
+from pipeline.joins.published.calculus import harmonic, share_of_first
 from pipeline.joins.published.unit_costs import UnitCosts
 
 
