@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipeline.bench.laws import Draws
 from pipeline.generate.bursts import USUAL_STREAMS, Bursts
-from pipeline.generate.zipf import ZipfDraw
 from pipeline.master.computed import ComputedRows
 
 Moments = npt.NDArray[np.float64]
@@ -35,9 +35,8 @@ def bursty(rate: float, streams: int = USUAL_STREAMS, seed: int = 1) -> Iterator
 class Sales:
     """Keys of sales without end: the same for the same seed, however they are cut."""
 
-    def __init__(self, rows: ComputedRows, skew: float, absent: float, seed: int) -> None:
-        self._rows, self._absent = rows, absent
-        self._law = ZipfDraw(rows.ranks, skew)
+    def __init__(self, rows: ComputedRows, law: Draws, absent: float, seed: int) -> None:
+        self._rows, self._law, self._absent = rows, law, absent
         self._random = np.random.default_rng(seed)
         self._drawn = pa.array([], pa.int64())
 

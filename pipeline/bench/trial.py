@@ -26,9 +26,11 @@ from typing import Any
 import numpy as np
 
 from pipeline import joins
+from pipeline.bench.laws import Draws
 from pipeline.bench.machines import Machine
 from pipeline.bench.stream import STEP, Moments, Sales
 from pipeline.bench.stretches import Column, Observed, Saturated, mean_length
+from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import Options
 from pipeline.joins.algorithm import Served
 from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
@@ -59,11 +61,14 @@ class Trial:
         indexed: bool = True,
         settings: Mapping[str, Any] | None = None,
         accounting: Accounting = AS_MEASURED,
+        law: Draws | None = None,
+        chained: bool = False,
     ) -> None:
         """`settings`: of algorithms, by name. `pool_bytes`: of the page pool behind look-ups, beside `memory`, which is
-        counted as `accounting` says."""
+        counted as `accounting` says. `law`: of the sales, if not Zipf's of this skew; the cost model is told the skew.
+        `chained`: as ChargedMaster has it."""
         self.clock = VirtualClock()
-        self.master = ChargedMaster(rows, machine.disk, self.clock, pool_bytes, indexed)
+        self.master = ChargedMaster(rows, machine.disk, self.clock, pool_bytes, indexed, chained=chained)
         options = Options(
             costs=machine.unit_costs(rows.row_bytes),
             stream=Stream(skew, _ENDLESS, absent),
@@ -77,7 +82,7 @@ class Trial:
         self.prediction = joins.predict(name, memory, self.join.relation, options)
         self._cpu = machine.processor
         self._looks_up = joins.recipe(name).keeps_rows
-        self._sales = Sales(rows, skew, absent, seed)
+        self._sales = Sales(rows, law or ZipfDraw(rows.ranks, skew), absent, seed)
         self._charged = self._counts()
         self._admitted, self._served = Column(), Column()  # moments; of a sale not served yet: nan
         self._most_pending = 0

@@ -36,6 +36,7 @@ class ChargedMaster:
         | scan | a request and its rows' bytes; nothing if no row is left |
         | page | a seek and its rows' bytes; keys asked for by name that are not on it, as a look-up |
         | look-up | a seek and a page of the disk, for each run of such pages that the page pool does not have |
+        | look-up, `chained` | a seek and a page of the disk, for each such page |
         | borders | a request and 8 bytes a row of R |
         | statistics, order | nothing |
 
@@ -69,7 +70,9 @@ class ChargedMaster:
         pool_bytes: int = 0,
         indexed: bool = True,
         connections: int = 2,
+        chained: bool = False,
     ) -> None:
+        """`chained`: the pages of a key's rows lie anywhere, each a seek for a look-up: overflow chains."""
         if pool_bytes < 0 or connections < 1:
             raise BadSetting(
                 f"pool_bytes = {pool_bytes}, connections = {connections}: a pool has no bytes or more, and a master at "
@@ -80,7 +83,7 @@ class ChargedMaster:
         self.clock = clock
         self._indexed = indexed
         self._connections = connections
-        self._arm = DiskArm(disk, clock, pool_bytes)
+        self._arm = DiskArm(disk, clock, pool_bytes, chained)
         self._rows_a_page = max(1, disk.page_bytes // rows.row_bytes)
         self._page_bytes = max(disk.page_bytes, rows.row_bytes)
 

@@ -25,7 +25,7 @@ _SECOND = 1_000_000
 
 
 class Law(Protocol):
-    """How often keys come, the most frequent first; `pipeline.generate.zipf.ZipfDraw` is one."""
+    """How often keys come; `pipeline.generate.zipf.ZipfDraw` is one, where the most frequent come first."""
 
     @property
     def ranks(self) -> int:
@@ -103,8 +103,8 @@ class ComputedRows:
         who is wanted most lies anywhere, told by a shuffle that is computed as well.
 
         With a law keys repeat as the law says, to the nearest row; a key that the law gives less than half a row may
-        have none. The keys that come most in R have the first ranks. R lies on the disk in the order of its keys, or,
-        if `scattered`, its rows lie anywhere.
+        have none. Ranks are then the law's, from the least key. R lies on the disk in the order of its keys, or, if
+        `scattered`, its rows lie anywhere.
 
     Memory
         None but for what is asked: `row_bytes` a row.

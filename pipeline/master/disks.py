@@ -131,8 +131,9 @@ class DiskUse(Counters):
 class DiskArm:
     """One disk with a page pool before it. It does one thing after the other, and tells when each is done."""
 
-    def __init__(self, disk: Disk, clock: VirtualClock, pool_bytes: int) -> None:
+    def __init__(self, disk: Disk, clock: VirtualClock, pool_bytes: int, chained: bool = False) -> None:
         self.disk = disk
+        self._chained = chained
         self.pool = PagePool(pool_bytes, disk.page_bytes)
         self.use = DiskUse()
         self._clock = clock
@@ -143,10 +144,12 @@ class DiskArm:
         return self._busy(int(nbytes > 0), self.disk.request, nbytes)
 
     def read_at(self, nbytes: int, pages: Pages, page_bytes: int) -> float:
-        """So many bytes from one place, and these pages through the pool: a seek for each run of them on the disk."""
+        """So many bytes from one place, and these pages through the pool: a seek for each run of them on the disk, or,
+        if chained, for each of them."""
         read = np.array(self.pool.missing(pages.tolist()), np.int64)
         self.use += DiskUse(pool_hits=len(pages) - len(read), pool_misses=len(read))
-        runs = int(nbytes > 0) + (1 + int(np.count_nonzero(np.diff(read) != 1)) if len(read) else 0)
+        broken = len(read) - 1 if self._chained else int(np.count_nonzero(np.diff(read) != 1))
+        runs = int(nbytes > 0) + (1 + broken if len(read) else 0)
         return self._busy(runs, self.disk.seek, nbytes + len(read) * page_bytes)
 
     def _busy(self, requests: int, request: float, nbytes: int) -> float:

@@ -154,7 +154,7 @@ def test_every_join_runs_and_tells_the_same_twice(name):
 
 def test_sales_are_the_same_however_they_are_cut_and_fall_as_their_law_says():
     def drawn(pieces: list[int], seed: int = 1) -> list[int]:
-        sales, keys = Sales(ComputedRows(1_000, scattered=True), 1.0, 0.1, seed), []
+        sales, keys = Sales(ComputedRows(1_000, scattered=True), ZipfDraw(1_000, 1.0), 0.1, seed), []
         for piece in pieces:
             while piece:
                 some = sales.next(piece)

@@ -217,6 +217,17 @@ def test_rows_of_one_key_cost_a_seek_where_they_lie_together_and_one_each_where_
     assert anywhere.clock() == pytest.approx(4 * anywhere.disk_use.requests + 0.1 * anywhere.disk_use.pool_misses)
 
 
+def test_an_overflow_chain_costs_a_seek_for_each_page_of_a_keys_rows():
+    law = ZipfDraw(10, 0.0)  # 100 rows a key, keys one behind the other: from row 300 on, 10 or 11 pages
+    rows = ComputedRows(1_000, 100, law)
+    first, end = rows.first_at(np.array([6]))[0], rows.behind(np.array([6]))[0]
+    pages = (end - 1) // 10 - first // 10 + 1
+    chain = charged(rows, chained=True)
+    assert len(chain.lookup(pa.array([6]))) == end - first
+    assert chain.clock() == pytest.approx(pages * (4 + 0.1))
+    assert chain.disk_use.requests == pages > 9
+
+
 def test_the_disk_works_on_what_was_begun_while_the_caller_does_something_else():
     master = charged(ComputedRows(1_000, 100))
     begun = master.begin_scan(None, 50)
