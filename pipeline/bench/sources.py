@@ -64,7 +64,7 @@ def like_weather(rows: int, row_bytes: int = 32, seed: int = 0) -> Data:
     return Data(ComputedRows(rows, row_bytes, law, scattered=True, seed=seed), law, 0.0)
 
 
-DATA: dict[str, Callable[..., Data]] = {
+SOURCES: dict[str, Callable[..., Data]] = {
     "synthetic": synthetic,
     "repeating": repeating,
     "tpch": tpch,
@@ -79,12 +79,12 @@ def of(name: str, **parameters: Any) -> Data:
     >>> data.rows.rows, data.rows.unique
     (150000, True)
     """
-    if name not in DATA:
-        raise BadSetting(f'data = "{name}": there are {", ".join(DATA)}.', about=["data"])
-    taken = inspect.signature(DATA[name]).parameters
+    if name not in SOURCES:
+        raise BadSetting(f'data = "{name}": there are {", ".join(SOURCES)}.', about=["data"])
+    taken = inspect.signature(SOURCES[name]).parameters
     if strange := parameters.keys() - taken:
         raise BadSetting(f"{name} takes {', '.join(taken)}, not {', '.join(sorted(strange))}.", about=sorted(strange))
     needed = {key for key, one in taken.items() if one.default is inspect.Parameter.empty}
     if missing := needed - parameters.keys():
         raise BadSetting(f"{name} needs {', '.join(sorted(missing))} besides.", about=sorted(missing))
-    return DATA[name](**parameters)
+    return SOURCES[name](**parameters)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.bench import data
+from pipeline.bench import sources
 from pipeline.bench.laws import LONGITUDES, Histogram, Orders
 from pipeline.bench.machines import MACHINES
 from pipeline.bench.trial import Trial
@@ -32,12 +32,12 @@ def test_orders_fall_on_customers_as_dbgen_draws_them(customers):
 
 
 def test_of_three_customers_one_has_twice_as_many_orders_as_another_and_one_none():
-    orders = custkeys(data.of("tpch", scale=1).law, np.random.default_rng(0).random(1_000_000))
+    orders = custkeys(sources.of("tpch", scale=1).law, np.random.default_rng(0).random(1_000_000))
     assert np.bincount(orders % 3, minlength=3) / 1_000_000 == pytest.approx([0, 2 / 3, 1 / 3], abs=0.002)
 
 
 def test_skewed_orders_follow_zipfs_law_over_the_customers_that_have_any():
-    wanted = data.of("tpch", scale=0.02, skew=1.0)
+    wanted = sources.of("tpch", scale=0.02, skew=1.0)
     orders = np.bincount(custkeys(wanted.law), minlength=wanted.rows.rows + 1)
     assert wanted.rows.rows == 3_000
     assert orders[::3].sum() == 0
@@ -51,14 +51,16 @@ def test_skewed_orders_follow_zipfs_law_over_the_customers_that_have_any():
 
 
 def test_every_order_has_its_customer():
-    trial = Trial("inlj", data.of("tpch", scale=0.01).rows, 100_000, MACHINES["cmeshjoin-cikm2013"], law=Orders(1_500))
+    trial = Trial(
+        "inlj", sources.of("tpch", scale=0.01).rows, 100_000, MACHINES["cmeshjoin-cikm2013"], law=Orders(1_500)
+    )
     trial.warm_up()
     seen = trial.measure(sales=5_000)
     assert (seen.matched, seen.unmatched) == (seen.sales, 0)
 
 
 def rows_by_longitude(rows: int, row_bytes: int = 32) -> np.ndarray:
-    table = data.of("weather-like", rows=rows, row_bytes=row_bytes).rows
+    table = sources.of("weather-like", rows=rows, row_bytes=row_bytes).rows
     keys = table.keys_at(np.arange(rows))
     assert not (keys % 2).any()
     return np.bincount(keys // 2, minlength=LONGITUDES)
@@ -76,13 +78,13 @@ def test_reports_lie_between_0_and_36_000_and_cluster():
 
 
 def test_the_sales_of_the_other_month_come_from_the_same_stations():
-    weather = data.of("weather-like", rows=1_000_000)
+    weather = sources.of("weather-like", rows=1_000_000)
     sales = np.bincount(weather.law.draw(np.random.default_rng(3).random(1_000_000)), minlength=LONGITUDES)
     assert np.corrcoef(rows_by_longitude(1_000_000), sales)[0, 1] > 0.95
 
 
 def test_a_sale_meets_every_report_of_its_longitude():
-    weather = data.of("weather-like", rows=20_000)
+    weather = sources.of("weather-like", rows=20_000)
     trial = Trial("meshjoin", weather.rows, 300_000, MACHINES["cmeshjoin-cikm2013"], law=weather.law)
     trial.warm_up(cycles=2)
     seen = trial.measure(sales=20_000)
@@ -92,13 +94,15 @@ def test_a_sale_meets_every_report_of_its_longitude():
 
 
 def test_the_same_seed_gives_the_same_stations_and_another_one_others():
-    first, again, other = (data.of("weather-like", rows=10, seed=seed).law.draw(MIDDLES[::1_000]) for seed in (1, 1, 2))
+    first, again, other = (
+        sources.of("weather-like", rows=10, seed=seed).law.draw(MIDDLES[::1_000]) for seed in (1, 1, 2)
+    )
     assert first.tolist() == again.tolist() != other.tolist()
 
 
 @pytest.mark.parametrize("skew_of_R", [0.1, 0.5, 1.0])
 def test_keys_repeat_in_the_table_as_zipfs_law_says(skew_of_R):
-    R = data.of("repeating", rows=350_000, domain=350_000, skew_of_R=skew_of_R).rows
+    R = sources.of("repeating", rows=350_000, domain=350_000, skew_of_R=skew_of_R).rows
     ranks = R.keys_at(np.arange(350_000)) // 2
     assert (np.diff(ranks) >= 0).all()
     reports = np.bincount(ranks, minlength=350_000)
@@ -110,7 +114,7 @@ def test_keys_repeat_in_the_table_as_zipfs_law_says(skew_of_R):
 
 def test_where_hot_keys_coincide_a_sale_has_many_rows():
     """MESHJOIN's 6c: z_S = 0.5 and z_R = 1 over 3.5 million keys."""
-    both = data.of("repeating", rows=3_500_000, domain=3_500_000, skew_of_R=1.0)
+    both = sources.of("repeating", rows=3_500_000, domain=3_500_000, skew_of_R=1.0)
     x = np.arange(1.0, 3_500_002)
     of_sales, of_R = (np.diff(area / area[-1]) for area in (np.sqrt(x) - 1, np.log(x)))
     ranks = both.law.draw(MIDDLES)
@@ -127,11 +131,11 @@ def test_a_histogram_draws_as_often_as_it_says():
 
 def test_data_that_is_not_there_is_refused_in_words():
     with pytest.raises(BadSetting, match='data = "tpcds": there are synthetic, repeating, tpch, weather-like'):
-        data.of("tpcds", scale=1)
+        sources.of("tpcds", scale=1)
     with pytest.raises(BadSetting, match="takes scale, skew, row_bytes, seed, not scales"):
-        data.of("tpch", scales=1)
+        sources.of("tpch", scales=1)
     with pytest.raises(BadSetting, match="weather-like needs rows besides"):
-        data.of("weather-like")
+        sources.of("weather-like")
     with pytest.raises(BadSetting, match="at least three"):
         Orders(2)
     with pytest.raises(BadSetting, match="none below 0"):
