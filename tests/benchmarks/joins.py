@@ -24,10 +24,12 @@ import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from join_lab import RESULTS, LabDatabase, Trial, delayed, host, master, sales, server
+from join_lab import RESULTS, delayed, host, master, sales, server
 
 from pipeline import joins
 from pipeline.advise.calibrate import calibrate
+from pipeline.bench.real_time import RealTrial
+from pipeline.bench.server import BenchDatabase, small_pool
 from pipeline.errors import BudgetTooSmall
 from pipeline.generate.keys import product_codes
 from pipeline.generate.zipf import ZipfDraw
@@ -66,19 +68,19 @@ class Cell:
     refused: str = ""
 
 
-def measured(database: LabDatabase, rows: int, share: float, skew: float, names: Sequence[str], keys: pa.Array,
+def measured(database: BenchDatabase, rows: int, share: float, skew: float, names: Sequence[str], keys: pa.Array,
              costs: UnitCosts, seconds: float, stretches: int = 1, port: int | None = None) -> list[Cell]:  # fmt: skip
     """One cell of a table: all of these joins, each warmed up; then they take turns."""
     memory = int(table_bytes(database, rows) * share)
     with ExitStack() as closing:
-        trials: dict[str, Trial] = {}
+        trials: dict[str, RealTrial] = {}
         cells = {name: Cell(rows, share, skew, name, memory) for name in names}
         for name, cell in cells.items():
             registered, options = told(name, skew, costs)
             reads = master(database, rows, port)
             closing.callback(reads.close)
             try:
-                trials[name] = Trial(joins.make(registered, reads, memory, options), keys)
+                trials[name] = RealTrial(joins.make(registered, reads, memory, options), keys)
                 trials[name].warm_up(1.0, _LONGEST_WARM_UP)
             except BudgetTooSmall as error:
                 cell.refused = str(error)
@@ -105,7 +107,7 @@ def told(join: str, skew: float, costs: UnitCosts) -> tuple[str, Options]:
     return name, Options(settings=settings, costs=costs, stream=Stream(e=skew, batch=ENDLESS))
 
 
-def predict(cells: list[Cell], database: LabDatabase, costs: UnitCosts) -> None:
+def predict(cells: list[Cell], database: BenchDatabase, costs: UnitCosts) -> None:
     """What the models say with these unit costs."""
     reads = master(database, cells[0].rows)
     size = reads.statistics()
@@ -132,7 +134,7 @@ def between(before: UnitCosts, after: UnitCosts) -> UnitCosts:
     return UnitCosts(**{name: mean(one, other) for name, one, other in every})  # type: ignore[arg-type]
 
 
-def table_bytes(database: LabDatabase, rows: int) -> int:
+def table_bytes(database: BenchDatabase, rows: int) -> int:
     with database.connect("owner", f"r{rows}") as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT DATA_LENGTH FROM information_schema.TABLES "
@@ -156,7 +158,7 @@ def grid(seconds: float, rows: int) -> dict[str, object]:
     return {"costs": {at: asdict(units) for at, units in costs.items()}, "cells": [asdict(c) for c in cells]}
 
 
-def calibrated(database: LabDatabase, rows: int, port: int | None = None) -> UnitCosts:
+def calibrated(database: BenchDatabase, rows: int, port: int | None = None) -> UnitCosts:
     reads = master(database, rows, port)
     try:
         return calibrate(reads, say=lambda line: print(f"  {line}", flush=True))
@@ -180,12 +182,7 @@ def latency(seconds: float) -> dict[str, object]:
 
 def pool(seconds: float) -> dict[str, object]:
     rows, found = ROWS[-1], []
-    size = max(5 << 20, int(2_000_000 * 100 * 0.02))
-    options = (
-        f"--innodb-buffer-pool-size={size}",
-        "--innodb-buffer-pool-chunk-size=1048576",
-        "--innodb-flush-method=O_DIRECT",
-    )
+    options = small_pool(max(5 << 20, int(2_000_000 * 100 * 0.02)))
     for given in ((), options):
         with server([rows], *given) as database:
             costs = calibrated(database, rows)
@@ -207,7 +204,7 @@ def operators(seconds: float) -> dict[str, object]:
         rows = pa.table({"key": keys, "surrogate_key": np.arange(20_000), "updated_at": pa.nulls(20_000, pa.int64())})
         join = joins.make("front stage + inlj", MemoryMaster(rows), 16 << 20)
         sold = keys.take(pa.array(ZipfDraw(20_000, 1.0).draw(random.random(1_000_000))))
-        trial = Trial(join, sold)
+        trial = RealTrial(join, sold)
         trial.warm_up(3.0, 60.0)
         trial.run(seconds)
         found[f"front stage, {kind}: sales/s"] = trial.rate
