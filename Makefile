@@ -1,6 +1,6 @@
 # `make` lists what can be made. Everything else is in deploy/setup.sh and in the command `millrace`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-mysql bench lint setup lock clean
+.PHONY: help demo test test-slow test-mysql bench bench-papers lint setup lock clean
 
 VENV := .venv/bin
 # More for pytest: make test ARGS="tests/driver -k jars"
@@ -12,7 +12,7 @@ WORKERS := -n $(if $(ARGS),0,auto) --maxprocesses 4 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## broker, database, bursty sales, the job and its panel; after a minute a reconciliation
 	@$(VENV)/millrace demo
@@ -31,6 +31,10 @@ bench: setup ## the benchmarks; raw results go to tests/benchmarks/results, and 
 	for part in operators grid latency pool; do $(VENV)/python tests/benchmarks/joins.py $$part || exit; done
 	$(VENV)/python tests/benchmarks/parse.py
 	$(VENV)/python tests/benchmarks/page.py
+
+bench-papers: setup ## what is missing of the papers' experiments on declared disks, then RESULTS.md and its plots
+	$(VENV)/millrace bench run $(ARGS) --results tests/benchmarks/results/papers
+	$(VENV)/millrace bench compare --results tests/benchmarks/results/papers --to tests/benchmarks/RESULTS.md
 
 lint: setup ## format, rules, types, and who may import whom
 	$(VENV)/ruff format --check .

@@ -11,6 +11,7 @@ import typer
 
 from pipeline import __version__
 from pipeline.commands import (
+    bench,
     calibrate,
     contracts,
     demo,
@@ -52,6 +53,7 @@ for file in COMMANDS:
     name = file.__name__.rpartition(".")[2]
     app.command(name, **getattr(file, "HOW", {}))(file.command)
 app.add_typer(topic.commands, name="topic")
+app.add_typer(bench.commands, name="bench")
 
 
 def versions() -> str:

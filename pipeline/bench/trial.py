@@ -32,7 +32,7 @@ from pipeline.bench.stream import STEP, Moments, Sales
 from pipeline.bench.stretches import Column, Observed, Saturated, mean_length
 from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import Options
-from pipeline.joins.algorithm import Served
+from pipeline.joins.algorithm import Clock, Served
 from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
 from pipeline.joins.cost.question import Stream
 from pipeline.master.charged import ChargedMaster
@@ -43,6 +43,27 @@ _ENDLESS = 1 << 40  # sales of a window: the papers' stream has no end
 _ROUNDING = 1e-9
 _LONG_ENOUGH = 10  # times what fills the join: then it scans no more, and the cycle begun is not waited for
 _NEVER = 1e8  # seconds until a cached row is too old: the papers' R does not change
+
+
+def options(
+    machine: Machine,
+    row_bytes: int,
+    skew: float,
+    absent: float,
+    settings: Mapping[str, Any],
+    accounting: Accounting,
+    clock: Clock,
+) -> Options:
+    """What a join is told of a trial."""
+    return Options(
+        costs=machine.unit_costs(row_bytes),
+        stream=Stream(skew, _ENDLESS, absent),
+        settings=settings,
+        max_staleness=_NEVER,
+        absent_staleness=_NEVER,
+        clock=clock,
+        accounting=accounting,
+    )
 
 
 class Trial:
@@ -69,17 +90,9 @@ class Trial:
         `chained`: as ChargedMaster has it."""
         self.clock = VirtualClock()
         self.master = ChargedMaster(rows, machine.disk, self.clock, pool_bytes, indexed, chained=chained)
-        options = Options(
-            costs=machine.unit_costs(rows.row_bytes),
-            stream=Stream(skew, _ENDLESS, absent),
-            settings=settings or {},
-            max_staleness=_NEVER,
-            absent_staleness=_NEVER,
-            clock=self.clock,
-            accounting=accounting,
-        )
-        self.join = joins.make(name, self.master, memory, options)
-        self.prediction = joins.predict(name, memory, self.join.relation, options)
+        shaping = options(machine, rows.row_bytes, skew, absent, settings or {}, accounting, self.clock)
+        self.join = joins.make(name, self.master, memory, shaping)
+        self.prediction = joins.predict(name, memory, self.join.relation, shaping)
         self._cpu = machine.processor
         self._looks_up = joins.recipe(name).keeps_rows
         self._sales = Sales(rows, law or ZipfDraw(rows.ranks, skew), absent, seed)

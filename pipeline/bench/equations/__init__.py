@@ -1,0 +1,12 @@
+"""The papers' own equations (pipeline/joins/published) by name, asked of a point of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pipeline.bench.equations import meshjoin
+from pipeline.bench.points import Point
+
+Equation = Callable[[Point], float]
+
+EQUATIONS: Mapping[str, Equation] = meshjoin.EQUATIONS

@@ -1,0 +1,69 @@
+"""What a point may name: joins with their settings, machines, data, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+
+from pipeline import joins
+from pipeline.bench.curves import CURVES
+from pipeline.bench.data import DATA
+from pipeline.bench.machines import MACHINES
+from pipeline.bench.points import Point
+
+
+def check(point: Point) -> None:
+    """Refuse what names something that is not there, by a ValueError."""
+    one_of("machine", point.machine, MACHINES)
+    one_of("data", point.R.data, DATA)
+    if point.curve:
+        one_of("curve", point.curve.of, CURVES)
+    if point.join:
+        try:
+            joins.recipe(point.join)
+        except KeyError:
+            raise ValueError(
+                f"there is no join {point.join!r}, but {', '.join(joins.JOINS)}, and 'front stage + ...'"
+            ) from None
+        settings(point)
+    _ = point.memory_bytes, point.pool_bytes
+
+
+def one_of(kind: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise ValueError(f"there is no {kind} {name!r}, but {', '.join(names)}")
+
+
+def settings(point: Point) -> dict[str, Any]:
+    """Of the join's main algorithm; a table of another one's name holds that one's.
+
+    >>> from pipeline.bench.points import R
+    >>> settings(Point(machine="", R=R(rows=9), join="meshjoin", settings={"published": True}, buffer=480))
+    {'meshjoin': Settings(b=4, published=True)}
+    """
+    main = joins.recipe(point.join).main.name
+    own = {key: value for key, value in point.settings.items() if key not in joins.ALGORITHMS}
+    given = {key: value for key, value in point.settings.items() if key in joins.ALGORITHMS}
+    given[main] = given.get(main, {}) | own
+    if point.buffer_rows:
+        sizes = [name for name in ("b", "d") if hasattr(joins.ALGORITHMS[main].Settings(), name)]
+        if not sizes:
+            raise ValueError(f"buffer = {point.buffer}, and {point.join} has no disk buffer whose size can be set")
+        given[main] |= {sizes[0]: point.buffer_rows}
+    made: dict[str, Any] = {}
+    for name, values in given.items():
+        try:
+            made[name] = _made(joins.ALGORITHMS[name].Settings, values)
+        except (ValueError, msgspec.ValidationError) as wrong:
+            raise ValueError(f"settings of {name}: {wrong}") from None
+    return made
+
+
+def _made(kind: type, values: Mapping[str, Any]) -> Any:
+    known = [field.name for field in fields(kind)]
+    if unknown := sorted(set(values) - set(known)):
+        raise ValueError(f"{', '.join(unknown)} unknown; there are {', '.join(known)}")
+    return msgspec.convert(values, kind)

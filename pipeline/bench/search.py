@@ -1,0 +1,78 @@
+"""Points that are the best of many sizes: found by trying, at any target, for rates are measured and no formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from pipeline.bench.points import Point, Search, nbytes
+from pipeline.bench.target import Measured
+
+Measure = Callable[[Point], Measured]
+
+_AROUND = 4.0  # the parabola is laid through sizes that are up to so many times larger or smaller than the best
+_CLOSE = 0.002  # of the memory sought
+
+
+def found(point: Point, measure: Measure) -> Measured:
+    """The point with the size that is sought, and that size by its name."""
+    assert point.search
+    seek = {"buffer": _best_buffer, "memory": _least_memory}[point.search.size]
+    return seek(msgspec.structs.replace(point, search=None), point.search, measure)
+
+
+def _best_buffer(point: Point, search: Search, measure: Measure) -> Measured:
+    """
+    Idea
+        A rate is flat about its best: a parabola through the seconds a sale over the logarithm of the size, near the
+        best of the sizes tried, tells its bottom better than the best one does. The bottom is then measured as well.
+    """
+    sizes = np.geomspace(nbytes(search.least, point.R), nbytes(search.most, point.R), search.steps)
+    tried = {float(size): measure(_sized(point, buffer=round(size))) for size in sizes}
+    worked = {size: seen for size, seen in tried.items() if not seen.refused}
+    if not worked:
+        return next(iter(tried.values()))
+    best = max(worked, key=lambda size: worked[size].numbers["rate"])
+    bottom = {
+        kind: _bottom({size: 1 / getattr(seen, kind)["rate"] for size, seen in worked.items()}, best)
+        for kind in ("numbers", "predicted")
+    }
+    there = measure(_sized(point, buffer=round(bottom["numbers"])))
+    seen = max((there, worked[best]), key=lambda seen: seen.numbers.get("rate", 0.0))
+    return Measured(
+        numbers=seen.numbers | {"buffer": bottom["numbers"]},
+        predicted=seen.predicted | {"buffer": bottom["predicted"]},
+    )
+
+
+def _bottom(seconds: dict[float, float], best: float) -> float:
+    near = [size for size in seconds if best / _AROUND <= size <= best * _AROUND]
+    if len(near) < 3:
+        return best
+    bend, slope, _ = np.polyfit(np.log(near), [seconds[size] for size in near], 2)
+    bottom = math.exp(-slope / (2 * bend)) if bend > 0 else best
+    return min(max(bottom, min(near)), max(near))
+
+
+def _least_memory(point: Point, search: Search, measure: Measure) -> Measured:
+    """Halving: more memory is never slower."""
+    low, high = nbytes(search.least, point.R), nbytes(search.most, point.R)
+    largest = measure(_sized(point, memory=high))
+    if largest.refused or largest.numbers["rate"] < search.rate:
+        return Measured(refused=largest.refused or f"{high:,} bytes are too few for {search.rate:,.0f} sales a second.")
+    enough = largest
+    while high - low > _CLOSE * high:
+        middle = (low + high) // 2
+        seen = measure(_sized(point, memory=middle))
+        if seen.numbers.get("rate", 0.0) >= search.rate:
+            high, enough = middle, seen
+        else:
+            low = middle
+    return Measured(numbers=enough.numbers | {"memory": float(high)})
+
+
+def _sized(point: Point, **sizes: int) -> Point:
+    return msgspec.structs.replace(point, **sizes)
