@@ -13,7 +13,7 @@ costs of the papers' equations, when it is done:
 
     a sale taken             c_S, and c_F if the join keeps rows to look it up in
     ... that has to wait     c_A + c_E
-    a row read               c_H
+    a row read               c_H, also each time that one that stays in memory is looked up among the waiting sales
     a result                 c_O
 """
 
@@ -94,7 +94,8 @@ class Trial:
         self.join = joins.make(name, self.master, memory, shaping)
         self.prediction = joins.predict(name, memory, self.join.relation, shaping)
         self._cpu = machine.processor
-        self._looks_up = joins.recipe(name).keeps_rows
+        self._rows_probe = self.join.algorithm.rows_probe
+        self._looks_up = joins.recipe(name).keeps_rows and not self._rows_probe
         self._sales = Sales(rows, law or ZipfDraw(rows.ranks, skew), absent, seed)
         self._charged = self._counts()
         self._admitted, self._served = Column(), Column()  # moments; of a sale not served yet: nan
@@ -234,7 +235,9 @@ class Trial:
 
     def _counts(self) -> tuple[int, int, int, int]:
         done, reads = self.join.statistics, self.master.reads.by_kind
-        return done.offered, done.misses, sum(reads[kind].rows for kind in ("scan", "page", "lookup")), done.served
+        waited = done.misses + done.hits * self._rows_probe
+        read = sum(reads[kind].rows for kind in ("scan", "page", "lookup"))
+        return done.offered, waited, read + done.probed, done.served
 
 
 def _first_pair(at: Moments, since: float) -> int:

@@ -16,7 +16,7 @@ from pipeline.joins.partitioned import PartitionedJoin
 from pipeline.joins.recipe import Options, Recipe, relation
 from pipeline.joins.rmeshjoin import ReducedMeshJoin
 from pipeline.joins.ssij import SemiStreamingIndexJoin
-from pipeline.joins.xhybridjoin import ExtendedHybridJoin
+from pipeline.joins.xhybridjoin import X_HYBRIDJOIN
 from pipeline.master.port import Master
 
 JOINS: dict[str, Recipe] = {
@@ -28,7 +28,7 @@ JOINS: dict[str, Recipe] = {
         Recipe.of(ReducedMeshJoin),
         CMESHJOIN,
         Recipe.of(HybridJoin),
-        Recipe.of(ExtendedHybridJoin),
+        X_HYBRIDJOIN,
         Recipe.of(PartitionedJoin),
         Recipe.of(SemiStreamingIndexJoin),
     )

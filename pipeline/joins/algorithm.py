@@ -58,6 +58,7 @@ class Algorithm(ABC):
     least_for: ClassVar[str]  # what the least memory is needed for
     needs_index: ClassVar[bool] = True  # on R's key, and a unique one: False only for those that scan all of R
     keeps_rows: ClassVar[bool] = False  # from one micro-batch to the next, for up to `max_staleness`
+    rows_probe: ClassVar[bool] = False  # the rows it keeps are looked up in H, not the sales that come in among them
     asks_by_key: bool = True  # False: never needs a waiting sale's key again, only its code
 
     def __init__(self, workplace: Workplace) -> None:

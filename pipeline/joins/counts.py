@@ -17,6 +17,7 @@ class JoinStatistics(Counters):
     unmatched: int = 0
     hits: int = 0  # served from rows, or absences, that were in memory before
     misses: int = 0  # had to wait for the master
+    probed: int = 0  # master rows that stay in memory, each time that one is looked up among the waiting sales
     evicted: int = 0  # master rows thrown out of memory
     steps: int = 0
     looked_up: int = 0  # windows that auto served by look-ups

@@ -22,6 +22,7 @@ from pipeline.joins.parts.waiting import WaitingSales
 class Settings:
     d: int = 0  # rows a page; 0: as the cost model finds best
     batch: int = 2_000  # most keys asked for by name in one query
+    published: bool = False  # no key is asked for by name but that of the sale that waits longest
 
     def __post_init__(self) -> None:
         at_least(0, d=self.d)
@@ -40,11 +41,14 @@ class HybridJoin(Algorithm):
         v_P and h_S are tuned for the sales' usual distribution.
 
     Departures from the paper
-        A page is d rows, not a page of the disk: "using the key as an index" is done by a directory of first keys.
-        The oldest sale's key is asked for by name along with its page, so its absence is proved whatever the collation
-        does. Other sales that were not found on their page are asked for by name with the next page; the paper knows
-        no absent keys. They would each cost a read of the page that was just read. A step reads no stream input: w new
-        sales are admitted whenever they come.
+        A page is d rows, not a page of the disk: "using the key as an index" is done by a directory of first keys. The
+        paper knows no absent keys. Here the oldest sale's key is asked for by name along with its page, so its absence
+        is proved whatever the collation does. Other sales that were not found on their page are asked for by name with
+        the next page: they would each cost a read of the page that was just read. Not so if `published`: they wait
+        until they are the oldest, and do cost a read each; so both theorems hold of keys that R has, and of the others
+        the second. The w sales of line 12 come in between two steps, by one offer or by several: what leaves in an
+        iteration, and what was left free before it, is the room until the next one. If fewer come, the rest of w
+        stays free for the next ones, where the paper sets w to zero, or H would shrink.
 
     Example
         >>> from pipeline.joins import make
@@ -95,7 +99,7 @@ class HybridJoin(Algorithm):
     def _next_page(self) -> tuple[int | None, Slots]:
         """The page of the sale that waits longest, and the keys to ask for by name: its own, and the unproved.
 
-        If no key is left but such as were not found on their page, no page.
+        If no key is left but such as were not found on their page, no page. As published none is unproved.
         """
         oldest = self._oldest_key()
         if oldest is None:
@@ -137,16 +141,19 @@ class HybridJoin(Algorithm):
             return []
         rows, match = matched_rows(rows, numbers)
         self._buffer_bytes += rows.nbytes
-        slots = self._waiting.slot[places]
+        self._leave(self._waiting.slot[places])
+        return [Served(self._waiting.release(places), rows, match)]
+
+    def _leave(self, slots: Slots) -> None:
+        """No sale waits for these keys any more."""
         self._keys.drop(slots)
         if len(self._unproved):
             self._unproved = self._unproved[self._keys.page_of[self._unproved] != NO_PAGE]
-        return [Served(self._waiting.release(places), rows, match)]
 
     def _release_absent(self, slots: Slots) -> Served:
         places = self._waiting.with_keys(slots)
         codes = self._waiting.codes(places)
-        self._keys.drop(slots)
+        self._leave(slots)
         return self.absent(self._waiting.release(places), codes)
 
     def _note_unproved(self, page: int, rows: pa.Table) -> None:
@@ -154,10 +161,10 @@ class HybridJoin(Algorithm):
         left = self._keys.on(page)
         if not len(left):
             return
-        if len(rows) < self._pages.limit:
-            self._unproved = np.union1d(self._unproved, left)
-        else:
+        if len(rows) >= self._pages.limit:
             self._find_pages(left)
+        elif not self.question.settings.published:
+            self._unproved = np.union1d(self._unproved, left)
 
     #   11    If (stream available)
     #   12      Read w tuples from stream buffer and load them into H while adding their join attribute values into Q.

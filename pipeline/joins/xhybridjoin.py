@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.joins.algorithm import ABSENT, Positions, Served, Workplace, at_least
+from pipeline.errors import BadSetting
+from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace, at_least
 from pipeline.joins.cost import hybridjoin as page_cost
 from pipeline.joins.cost import xhybridjoin as cost
 from pipeline.joins.cost.question import Model
@@ -19,16 +20,24 @@ from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pages import PageDirectory, Pages
 from pipeline.joins.parts.resident import ResidentPages, RowNumbers
+from pipeline.joins.recipe import Recipe
+from pipeline.joins.xhybridjoin_published import PublishedExtendedHybridJoin
 
 
 @dataclass(frozen=True)
 class Settings(HybridJoinSettings):
     l: int = -1  # pages that stay; -1: as the cost model finds best  # noqa: E741
-    published: bool = False  # they are R's first, by its index: where R is sorted by how much its rows are wanted
+    d_N: int = -1  # rows that stay, if `published`: R's first; -1: l pages
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(-1, l=self.l)
+        at_least(-1, l=self.l, d_N=self.d_N)
+        if self.d_N >= 0 and (self.l >= 0 or not self.published):
+            raise BadSetting(
+                f"d_N = {self.d_N} rows stay: this needs published = true, and no l beside it (now l = {self.l}). "
+                "Otherwise whole pages stay: say l, so many pages of d rows.",
+                about=["d_N", "l", "published"],
+            )
 
 
 class ExtendedHybridJoin(HybridJoin):
@@ -46,9 +55,10 @@ class ExtendedHybridJoin(HybridJoin):
         R need not be sorted by frequency: the pages kept are those observed to serve most sales, and they follow the
         stream when it changes (the paper starts anew then). The resident part is probed with the sales that come in,
         by an index on its rows, not the other way round: so no sale is probed twice, and a probe costs what comes in,
-        not what is kept. What it serves never enters H and Q. It is filled with pages that were read anyway, or, if
-        `published`, with the first of R. Its rows expire: none is served older than `max_staleness`. A sale whose page
-        is kept but not its row is asked for by name with the next page.
+        not what is kept; this is how we read the later Optimised X-HYBRIDJOIN (ADC 2012, of which we have the abstract
+        only). What it serves never enters H and Q. It is filled with pages that were read anyway. Its rows expire: none
+        is served older than `max_staleness`. A sale whose page is kept but not its row is asked for by name with the
+        next page. With `published` none of this is so: see PublishedExtendedHybridJoin.
 
     Example
         >>> from pipeline.joins import make
@@ -92,16 +102,7 @@ class ExtendedHybridJoin(HybridJoin):
     # Algorithm 1.
     #    1  LOAD first partition p1 of R into the non-swappable part of the disk buffer.
     #    2  w <- h_S
-    # As published if `published`; else `_observe` fills it, with pages that prove wanted.
-    def _load_first_partition(self) -> None:
-        self.asked_at = self.workplace.clock()
-        self._keep_up_with(self._pages)
-        for page in range(min(self.split.l, self._pages.pages)):
-            rows = self._pages.read(page)
-            if len(rows) < self._pages.limit:
-                self._resident.consider(page, 0, rows, self.asked_at)
-        self._resident.settle()
-
+    # Here `_observe` fills it, with pages that prove wanted.
     def _keep_up_with(self, directory: PageDirectory) -> None:
         """When the pages get new numbers, none is known as kept."""
         pages = directory.pages
@@ -133,9 +134,6 @@ class ExtendedHybridJoin(HybridJoin):
     # Here the sales that come in are probed, and what the resident part serves does not enter H and Q.
     def admit(self, positions: Positions, codes: Codes) -> int:
         rows = self._resident.find(codes)
-        if self.question.settings.published and not len(self._resident) and not self.pending:
-            self._load_first_partition()
-            rows = self._resident.find(codes)
         hit = rows != ABSENT
         if hit.any():
             self._serve(positions[hit], rows[hit])
@@ -178,7 +176,7 @@ class ExtendedHybridJoin(HybridJoin):
     #   24  end while
     def _probe(self, page: int | None, rows: pa.Table) -> list[Served]:
         served = super()._probe(page, rows)
-        if self.split.l and not self.question.settings.published:
+        if self.split.l:
             self._observe(page, rows, sum(len(piece.sales) for piece in served))
         return served
 
@@ -211,3 +209,11 @@ class ExtendedHybridJoin(HybridJoin):
     def check(self) -> None:
         super().check()
         self._resident.check()
+
+
+def _build(workplace: Workplace) -> Algorithm:
+    published = workplace.question.settings.published
+    return (PublishedExtendedHybridJoin if published else ExtendedHybridJoin)(workplace)
+
+
+X_HYBRIDJOIN = replace(Recipe.of(ExtendedHybridJoin), build=_build)

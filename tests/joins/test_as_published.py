@@ -17,6 +17,7 @@ from tests.joins.workloads import master_table, thousands
 AS_PUBLISHED = {
     "meshjoin": meshjoin.Settings(published=True),
     "r-meshjoin": rmeshjoin.Settings(published=True),
+    "hybridjoin": hybridjoin.Settings(published=True),
     "x-hybridjoin": xhybridjoin.Settings(published=True),
 }
 ROWS, SALES = 20_000, 40_000

@@ -45,6 +45,7 @@ class Split:
     d: int  # rows of a page: D_t, or d_S
     h_S: int  # sales that wait
     l: int = 0  # pages of the resident part: d_N = l * d  # noqa: E741
+    d_N: int = 0  # rows of a resident part that is no pages
 
 
 def named(d: int) -> int:

@@ -8,6 +8,7 @@ where it prints a variance, times 2 as in hybridjoin, and with the share of hits
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -25,6 +26,14 @@ class Resident(Paged, Protocol):
     def l(self) -> int:  # noqa: E743
         """Pages that stay; -1: as the model finds best."""
         ...
+
+    @property
+    def d_N(self) -> int:
+        """As published, rows that stay; -1: as many as l pages have."""
+        ...
+
+    @property
+    def published(self) -> bool: ...
 
 
 def least(question: Question[Resident]) -> int:
@@ -47,10 +56,27 @@ def predict(question: Question[Resident]) -> Prediction:
 
 
 def _candidates(question: Question[Resident]) -> Iterator[Split]:
-    R, settings = question.R, question.settings
+    settings = question.settings
     for d in reversed(page_sizes(question)):
         most = question.memory - fixed_bytes(d, question)
-        for l in grid(1, pages(d, R), 14) if settings.l < 0 else [settings.l]:  # noqa: E741
-            h_S = sales_in(most - resident_bytes(d, l, question), question)
+        for parts in _resident_parts(d, question):
+            published = settings.published
+            stays = first_bytes(parts.d_N, question) if published else resident_bytes(d, parts.l, question)
+            h_S = sales_in(most - stays, question)
             if h_S:
-                yield Split(d, h_S, l)
+                yield replace(parts, h_S=h_S)
+
+
+def _resident_parts(d: int, question: Question[Resident]) -> Iterator[Split]:
+    R, settings = question.R, question.settings
+    if settings.d_N >= 0:
+        d_N = min(R.R_t, settings.d_N)
+        yield Split(d, 0, round(d_N / d), d_N)
+        return
+    for l in grid(1, pages(d, R), 14) if settings.l < 0 else [settings.l]:  # noqa: E741
+        yield Split(d, 0, l, min(R.R_t, l * d) if settings.published else 0)
+
+
+def first_bytes(d_N: int, question: Question[object]) -> float:
+    """R's first rows, as published: no index, no counters; a copy of those that match is handed out."""
+    return question.accounting.rows(d_N, question.R.v_R, d_N * question.R.row_bytes)
