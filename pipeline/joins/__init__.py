@@ -7,7 +7,7 @@ from pipeline.joins.cost.door import with_offers
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Relation
 from pipeline.joins.fetch import Fetch
-from pipeline.joins.frontstage import before
+from pipeline.joins.frontstage import SETTINGS, FrontStage, before
 from pipeline.joins.hybridjoin import HybridJoin
 from pipeline.joins.inlj import IndexNestedLoopJoin
 from pipeline.joins.join import Join
@@ -36,7 +36,8 @@ JOINS: dict[str, Recipe] = {
 _STAGED = {behind.name: before(behind) for behind in JOINS.values() if not behind.has_front_stage}
 _PARTS = (Recipe.of(Fetch),)  # no join for a user, but measured and tested alone
 _ALL = JOINS | {recipe.name: recipe for recipe in (*_STAGED.values(), *_PARTS)}
-ALGORITHMS = {recipe.main.name: recipe.main for recipe in JOINS.values()}  # with settings: [dimensions.<d>.<name>]
+# With settings: [dimensions.<d>.<name>].
+ALGORITHMS = {recipe.main.name: recipe.main for recipe in JOINS.values()} | {SETTINGS: FrontStage}
 
 USUAL = Options()
 

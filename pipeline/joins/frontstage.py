@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace, matched_rows
-from pipeline.joins.cost.frontstage import FrontStageModel, Split, behind, cached_rows
+from pipeline.joins.cost.frontstage import FrontStageModel, Settings, Split, behind, cached_rows, settings
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.cache import RowCache
 from pipeline.joins.parts.gathering import Gathering
@@ -24,6 +24,7 @@ from pipeline.joins.parts.runs import begins, runs
 from pipeline.joins.parts.threshold import Threshold
 from pipeline.joins.recipe import Recipe
 
+SETTINGS = "cmeshjoin"  # the name of its settings, whatever join is behind
 _JITTER = 0.1  # share of its life by which a row may expire early, so that a warm cache does not expire at once
 _HALF_LIFE = 20  # a use counts half when so many sales a cached row have passed
 _WORTH_AN_OFFER = 3  # a last one may be that much shorter than the longest
@@ -44,10 +45,15 @@ class FrontStage(Algorithm):
         Frequencies fade (a use counts half after 20 sales a cached row), so that the cache follows the stream. Rows
         come in at the end of a window and all at once, the most wanted first; one that is wanted less than all inside
         stays outside. The threshold starts at 0, rises by half when more than a tenth of the cache is evicted while as
-        many sales pass as it has rows, or in one window, and halves while the cache is not full. Rows expire: none is
-        served older than `max_staleness`, no absence longer than `absent_staleness`. A sale needs all rows of its key,
-        which the paper's R has one of: where no unique index promises that, a key's rows come in together, when one
-        sale has met all of R and they are known to be all (see Gathering).
+        many sales pass as it has rows, or in one window, and halves while the cache is not full: the paper says in
+        which direction it moves, not by how much. Rows expire: none is served older than `max_staleness`, no absence
+        longer than `absent_staleness`. A sale needs all rows of its key, which the paper's R has one of: where no
+        unique index promises that, a key's rows come in together, when one sale has met all of R and they are known to
+        be all (see Gathering).
+
+        If `published`, frequencies do not fade, a row that is wanted more than the threshold always comes in, and the
+        least wanted has to leave for it, absences are not remembered, and the join behind is as published, too. Rows
+        come in all at once even so, an eighth of the cache at most: each time all of them are written anew.
 
     Example
         >>> from pipeline.joins import make
@@ -65,6 +71,7 @@ class FrontStage(Algorithm):
     """
 
     name: ClassVar[str] = "front stage"
+    Settings: ClassVar[type] = Settings
     keeps_rows: ClassVar[bool] = True
     least_for: ClassVar[str] = ""  # as its recipe says: see `before`
 
@@ -72,6 +79,7 @@ class FrontStage(Algorithm):
         """`recipe`: of the join behind."""
         super().__init__(workplace)
         self._recipe = recipe
+        self._settings = settings(self.question)
         # Where the join behind keeps rows too, one that grew old there must not grow as old again in the cache.
         self._row_life = workplace.max_staleness / (2 if recipe.keeps_rows else 1)
         self._born = workplace.clock()
@@ -92,10 +100,10 @@ class FrontStage(Algorithm):
         )
         self.inner = self._recipe.build(workplace)
         unique, schema = self.R.unique, self.master.schema
-        rows = max(1, cached_rows(parts.cache, self.question))
+        rows = self._settings.h_R or max(1, cached_rows(parts.cache, self.question))
         self.cache = RowCache(rows, self.R.v_R, self.R.words, schema, unique)
         self.gathering = None if unique else Gathering(rows, self.R.v_R, self.R.words, schema)
-        self.threshold = Threshold(rows)
+        self.threshold = Threshold(rows, fixed=self._settings.threshold)
 
     # Algorithm 1, for a block of sales at a time.
     #    1  while (true) do
@@ -169,7 +177,7 @@ class FrontStage(Algorithm):
                 rows = piece.rows.take(pa.array(worth))
                 expires = self._expiry(self._asked_at, len(worth), self._row_life)
                 self.cache.consider(Newcomers(self.codes_of(rows), rows, f[worth], expires))
-        if piece.absent_keys is not None and len(piece.absent_keys):
+        if piece.absent_keys is not None and len(piece.absent_keys) and not self._settings.published:
             codes, f = _counted(piece.absent_keys)
             worth = np.flatnonzero(f > self.threshold.value)
             expires = self._expiry(self._asked_at, len(worth), self.workplace.absent_staleness)
@@ -187,8 +195,10 @@ class FrontStage(Algorithm):
 
     def _merge(self) -> None:
         """Switch rows into H_R; the threshold follows from how many had to leave for them."""
-        self.cache.age(0.5 ** (self._probed / (_HALF_LIFE * max(1, self.cache.capacity))))
-        was_full, evicted = self.cache.is_full, self.cache.merge(self._now())
+        published = self._settings.published
+        if not published:
+            self.cache.age(0.5 ** (self._probed / (_HALF_LIFE * max(1, self.cache.capacity))))
+        was_full, evicted = self.cache.is_full, self.cache.merge(self._now(), contested=not published)
         self.threshold.judge(self._probed, evicted, was_full)
         self.statistics.evicted += evicted
         self._probed = 0
@@ -245,6 +255,7 @@ def before(recipe: Recipe, name: str = "") -> Recipe:
         needed=f"{recipe.needed}, and one row in the cache before it,",
         keeps_rows=True,
         has_front_stage=True,
+        front=SETTINGS,
     )
 
 

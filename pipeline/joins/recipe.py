@@ -41,6 +41,7 @@ class Recipe:
     needs_index: bool
     keeps_rows: bool
     has_front_stage: bool = False
+    front: str = ""  # under which name the settings of its front stage go
 
     @classmethod
     def of(cls, algorithm: type[Algorithm]) -> Recipe:
@@ -67,6 +68,7 @@ class Recipe:
             connections=options.connections,
             planned=options.planned,
             accounting=options.accounting,
+            front=options.settings.get(self.front),
         )
 
     def least_for(self, rows: int) -> str:

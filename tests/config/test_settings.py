@@ -15,7 +15,7 @@ from pipeline.config.loader import OtherTables, known_paths
 from pipeline.config.measures import Bytes, Seconds
 from pipeline.config.settings import Settings, load
 from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
-from pipeline.joins import ALGORITHMS, JOINS, inlj, meshjoin, rmeshjoin, xhybridjoin
+from pipeline.joins import ALGORITHMS, JOINS, auto, inlj, meshjoin, rmeshjoin, xhybridjoin
 from pipeline.plan import resolve
 
 
@@ -246,7 +246,7 @@ def test_a_joins_own_settings_are_read_from_its_table_wherever_they_are_given(tm
 
 def test_batch_beside_the_algorithm_is_the_chosen_joins_own() -> None:
     assert options_of_store("algorithm=inlj", "batch=1") == {"inlj": inlj.Settings(batch=1)}
-    assert options_of_store("batch=300") == {"auto": inlj.Settings(batch=300)}
+    assert options_of_store("batch=300") == {"auto": auto.Settings(batch=300)}
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,8 @@ def test_batch_beside_the_algorithm_is_the_chosen_joins_own() -> None:
         ),
         (["algorithm=inlj", "batch=1", "inlj.batch=2"], "leave out one of them"),
         (["meshjion.b=1"], r"dimensions\.store\.meshjion is no join .* Did you mean meshjoin\?"),
-        (["cmeshjoin.b=1"], r"dimensions\.store\.cmeshjoin is no join"),
+        (["cmeshjoin.b=1"], r"cmeshjoin\.b is not a setting\. It has: h_R, threshold, published\."),
+        (["cmeshjoin.h_R=-1"], r"dimensions\.store\.cmeshjoin\.h_R = -1 must be at least 0\. Given in: --set"),
         (["inlj.batch=0"], r"dimensions\.store\.inlj\.batch = 0 must be at least 1\. Given in: --set"),
         (["inlj.batch=few"], r"--set dimensions\.store\.inlj\.batch: .*must be a whole number"),
         (["memroy=1 MiB"], r"dimensions\.store\.memroy is not a setting"),

@@ -9,10 +9,11 @@ bytes the gain is equation 4's at its best to 1 %.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
+from pipeline.errors import BadSetting
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Model, Question, Relation, Stream
 from pipeline.joins.cost.search import best
@@ -21,6 +22,20 @@ from pipeline.joins.parts.cache import RowCache
 
 _SHARES = [share / 32 for share in range(4, 32)]  # with less, the join behind would fill the cache too slowly
 _USUAL_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Settings:
+    h_R: int = 0  # rows in the cache; 0: as the cost model finds best
+    threshold: float = -1.0  # how often a row must be wanted to come in; below 0: it adapts
+    published: bool = False  # as algorithm 1 has it, and the join behind as published too
+
+    def __post_init__(self) -> None:
+        if self.h_R < 0:
+            raise BadSetting(f"h_R = {self.h_R} must be at least 0.", about=["h_R"])
+
+
+AS_FOUND = Settings()
 
 
 @dataclass(frozen=True)
@@ -40,10 +55,16 @@ class FrontStageModel:
 
     def least(self, question: Question[Any]) -> int:
         """What the join behind needs, and a cache of one row."""
-        return math.ceil(self.behind.least(question) + cache_bytes(1, question))
+        return math.ceil(self.least_behind(question) + cache_bytes(max(1, settings(question).h_R), question))
+
+    def least_behind(self, question: Question[Any]) -> int:
+        return self.behind.least(replace(question, settings=settings_behind(question)))
 
     def split(self, question: Question[Any]) -> Split:
         """Equation 6's optimum by looking: its root as printed leaves out what the join behind loses."""
+        if h_R := settings(question).h_R:
+            cache = math.ceil(cache_bytes(h_R, question))
+            return Split(question.memory - cache, cache, h_R)
         return _split(self, question)
 
     def predict(self, question: Question[Any]) -> Prediction:
@@ -83,7 +104,28 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
         return _passed_on(parts.h_R, question.R, stream)
 
     planned = None if question.planned is None else passed_on(question.planned)
-    return replace(question, memory=parts.behind, stream=passed_on(question.stream), planned=planned)
+    return replace(
+        question,
+        memory=parts.behind,
+        stream=passed_on(question.stream),
+        planned=planned,
+        settings=settings_behind(question),
+        front=None,
+    )
+
+
+def settings(question: Question[Any]) -> Settings:
+    """Of the front stage."""
+    given: Settings | None = question.front
+    return given or AS_FOUND
+
+
+def settings_behind(question: Question[Any]) -> Any:
+    """Of the join behind: it is as published when the front stage is, if it can be."""
+    own = question.settings
+    if settings(question).published and "published" in {field.name for field in fields(own)}:
+        return replace(own, published=True)
+    return own
 
 
 def cache_bytes(rows: int, question: Question[object]) -> float:
@@ -106,7 +148,7 @@ def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
 
 @lru_cache(maxsize=128)
 def _split(model: FrontStageModel, question: Question[Any]) -> Split:
-    least, memory = model.behind.least(question), question.memory
+    least, memory = model.least_behind(question), question.memory
     most = memory - math.ceil(cache_bytes(1, question))
     sizes = {max(least, min(most, int(memory * share))) for share in _SHARES}
     # Where all of R fits into the cache, every split is as good: rows that expire still need a join behind.

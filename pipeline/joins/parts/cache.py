@@ -131,8 +131,11 @@ class RowCache(KeptRows):
         self._newcomers.append(newcomers)
         self._newcomer_bytes += newcomers.nbytes
 
-    def merge(self, now: float) -> int:
-        """Let newcomers in and the least wanted out; how many of those that were in had to leave for others."""
+    def merge(self, now: float, contested: bool = True) -> int:
+        """Let newcomers in and the least wanted out; how many of those that were in had to leave for others.
+
+        `contested`: a newcomer that is wanted less than all inside stays outside.
+        """
         newcomers, self._newcomers, self._newcomer_bytes = self._newcomers, [], 0
         self._drop(self._alive(self._expires <= now / _TICK))
         if not newcomers:
@@ -141,7 +144,7 @@ class RowCache(KeptRows):
         known = self._index.find(coming.codes)
         coming.frequency[known >= 0] += self._frequency[known[known >= 0]]
         self._drop(known[known >= 0])
-        enter, leave = self._contest(coming)
+        enter, leave = self._contest(coming, contested)
         self._drop(leave)
         slots = self._index.add(picked(coming.codes, enter))
         self._frequency[slots] = coming.frequency[enter]
@@ -151,7 +154,7 @@ class RowCache(KeptRows):
         self._change_rows(coming.rows.take(pa.array(runs(first, many))), slots[with_row], many)
         return len(leave)
 
-    def _contest(self, coming: Coming) -> tuple[npt.NDArray[np.int64], Slots]:
+    def _contest(self, coming: Coming, contested: bool) -> tuple[npt.NDArray[np.int64], Slots]:
         """Which newcomers may enter, and which slots have to leave: the most wanted stay, as far as there is room.
 
         Among equals those inside stay.
@@ -162,7 +165,10 @@ class RowCache(KeptRows):
             [_widths(self.rows, self._row[inside], here), _widths(coming.rows, coming.row, coming.many)]
         )
         wanted = np.concatenate([self._frequency[inside], coming.frequency])
-        order = np.argsort(-wanted / np.maximum(np.concatenate([here, coming.many]), 1), kind="stable")
+        wanted /= np.maximum(np.concatenate([here, coming.many]), 1)
+        if not contested:
+            wanted[len(inside) :] += wanted.max(initial=0)
+        order = np.argsort(-wanted, kind="stable")
         fits = (np.cumsum(width[order]) <= self._most_row_bytes) & (np.arange(len(order)) < self.capacity)
         stays = np.zeros(len(order), np.bool_)
         stays[order[fits]] = True

@@ -25,13 +25,17 @@ class Threshold:
         cmeshjoin-cikm2013, section 3.1, which says in which direction it moves, and not by how much.
     """
 
-    def __init__(self, rows: int) -> None:
-        self.value = 0.0
+    def __init__(self, rows: int, fixed: float = -1.0) -> None:
+        """`fixed`: it stays at this value; below 0: it adapts."""
+        self.value = max(0.0, fixed)
+        self._adapts = fixed < 0
         self._rows = rows
         self._sales = self._evicted = 0  # since the last judgement
 
     def judge(self, sales: int, evicted: int, was_full: bool) -> None:
         """So many sales have passed and so many rows been evicted since it was last asked."""
+        if not self._adapts:
+            return
         self._sales, self._evicted = self._sales + sales, self._evicted + evicted
         if self._evicted > _TOO_OFTEN * self._rows:
             self.value = max(1.0, self.value * _RAISE)
