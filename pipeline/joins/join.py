@@ -11,12 +11,17 @@ Nothing of the *stream* may outlive a micro-batch: step until `pending` is 0. Ma
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields, replace
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import BudgetTooSmall, NotUnique
 from pipeline.joins.algorithm import ABSENT, Positions, Served, Workplace
+from pipeline.joins.cost.question import Question
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.budget import LONG_KEYS_SHARE
 from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, KeyCoder
@@ -148,12 +153,8 @@ def check(
             f"{recipe.name} needs a unique index on the natural key of the master table, which has none. "
             "Add one, or use auto, meshjoin or r-meshjoin, which need no index and deliver every row of a key."
         )
-    if question.memory < (least := recipe.model.least(question)):
-        needed = options.accounting.memory_for(least)
-        raise BudgetTooSmall(
-            f"{recipe.name}: memory = {memory:,} bytes, but {recipe.least_for(size.rows)} needs "
-            f"{needed:,}. Raise the dimension's memory to at least {needed:,} bytes."
-        )
+    if question.memory < recipe.model.least(question):
+        raise _too_small(recipe, memory, question)
     return Workplace(
         master,
         coder,
@@ -163,3 +164,18 @@ def check(
         clock=options.clock,
         statistics=JoinStatistics() if statistics is None else statistics,
     )
+
+
+def _too_small(recipe: Recipe, memory: int, question: Question[Any]) -> BudgetTooSmall:
+    usual = recipe.main.Settings()
+    needed, by_itself = (
+        question.accounting.memory_for(recipe.model.least(replace(question, settings=settings)))
+        for settings in (question.settings, usual)
+    )
+    said = f"{recipe.name}: memory = {memory:,} bytes, but {recipe.least_for(question.R.R_t)} needs {needed:,}"
+    remedy = f"Raise the dimension's memory to at least {needed:,} bytes"
+    if needed == by_itself:
+        return BudgetTooSmall(f"{said}. {remedy}.")
+    values = {field.name: getattr(question.settings, field.name) for field in fields(usual)}
+    told = (f"{name} = {json.dumps(value)}" for name, value in values.items() if value != getattr(usual, name))
+    return BudgetTooSmall(f"{said} with {', '.join(told)}. {remedy}, or set other sizes: it can do with {by_itself:,}.")

@@ -24,7 +24,7 @@ from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
 class Settings:
     b: int = 0  # rows a read; 0: as the cost model finds best
     w: int = 0  # sales a segment; 0: as many as there is room for
-    k: int = 0  # segments in Q; 0: one for each read of a cycle, or fewer where the memory is small
+    k: int = 0  # segments in Q at most; 0: one for each read of a cycle, or fewer where the memory is small
     published: bool = False  # figure 4: a sale stays for its whole cycle, and is copied from a stream buffer of w
 
     def __post_init__(self) -> None:

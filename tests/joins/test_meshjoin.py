@@ -1,5 +1,6 @@
 """The joins that scan: how much they read and when a sale may leave, also while R changes under them."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -7,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.joins import Join, make, meshjoin
+from pipeline.errors import BudgetTooSmall
+from pipeline.joins import Join, Options, make, meshjoin, rmeshjoin
 from pipeline.joins.algorithm import ABSENT
 from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost import rmeshjoin as reduced_cost
@@ -232,6 +234,45 @@ def test_a_disk_buffer_that_is_set_is_kept_and_the_least_memory_follows_from_it(
     least = model.least(asked(0, b=5_000))
     assert least > model.least(asked(0))
     assert sum(model.split(asked(least, b=5_000)).bytes.values()) <= least
+
+
+@pytest.mark.parametrize("published", [False, True])
+@both
+def test_sizes_that_are_set_are_kept_or_refused_with_what_they_need(name, published):
+    master = even_keys(1_000)
+    kind = {"meshjoin": meshjoin, "r-meshjoin": rmeshjoin}[name]
+
+    def made(memory: int, **sizes: int) -> Join:
+        return make(name, master, memory, Options(settings={name: kind.Settings(published=published, **sizes)}))
+
+    split = made(200_000, b=100, w=30, k=5).algorithm.split
+    assert (split.b, split.k, split.slots, split.w, split.h_S) == (100, 11, 5, 30, 150)
+    split = made(200_000, w=30, b=100).algorithm.split
+    assert (split.slots, split.w) == (11, 30)
+    assert made(200_000, b=100, k=3).algorithm.split.slots == 3
+    with pytest.raises(BudgetTooSmall, match=r"with b = 100, w = 600.* it can do with [\d,]+\.$") as refusal:
+        made(200_000, b=100, w=600)
+    needed = int(re.search(r"at least ([\d,]+) bytes", str(refusal.value))[1].replace(",", ""))
+    join = made(needed, b=100, w=600)
+    assert (join.algorithm.split.b, join.algorithm.split.h_S) == (100, 6_600)
+    with pytest.raises(BudgetTooSmall):
+        made(needed - 1, b=100, w=600)
+    if not published:  # else sales that are served stay pending: see test_as_published
+        drive(join, pa.array(range(2_000)))
+
+
+@both
+def test_with_w_set_no_segment_is_longer(name):
+    master = even_keys(1_000)
+    kind = {"meshjoin": meshjoin, "r-meshjoin": rmeshjoin}[name]
+    join = make(name, master, 200_000, Options(settings={name: kind.Settings(b=100, w=30)}))
+    keys, taken, reads = pa.array(range(2_000)), 0, 0
+    while taken < 600:
+        taken += (some := offer(join, *keys[taken:].to_pylist(), first=taken))
+        join.step()
+        reads += 1
+        assert 0 < some <= 30
+    assert reads == 20
 
 
 def test_with_too_little_memory_the_model_answers_as_for_the_least():
