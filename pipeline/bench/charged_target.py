@@ -7,8 +7,7 @@ from copy import deepcopy
 
 from pipeline import joins
 from pipeline.bench.curves import CURVES
-from pipeline.bench.data import rows_of
-from pipeline.bench.known import settings
+from pipeline.bench.known import accounting, settings
 from pipeline.bench.machines import MACHINES
 from pipeline.bench.points import Arrivals, Point
 from pipeline.bench.stream import bursty, even
@@ -38,15 +37,18 @@ class Charged:
         try:
             trial = Trial(
                 point.join,
-                rows_of(point.R),
+                point.rows,
                 point.memory_bytes,
                 MACHINES[point.machine],
-                skew=point.sales.skew,
+                skew=point.data.skew,
                 absent=point.sales.absent,
                 seed=seed,
                 pool_bytes=point.pool_bytes,
-                indexed=point.R.indexed,
+                indexed=point.indexed,
                 settings=settings(point),
+                accounting=accounting(point),
+                law=point.data.law,
+                chained=point.chained,
             )
         except (BudgetTooSmall, NotUnique) as refusal:
             return Measured(refused=str(refusal))
@@ -57,15 +59,22 @@ class Charged:
 
 def predict(point: Point) -> dict[str, float]:
     """What our models say of a point that nobody runs."""
-    clock = VirtualClock()
-    machine = MACHINES[point.machine]
-    master = ChargedMaster(rows_of(point.R), machine.disk, clock, point.pool_bytes, point.R.indexed)
+    clock, machine, data = VirtualClock(), MACHINES[point.machine], point.data
+    master = ChargedMaster(data.rows, machine.disk, clock, point.pool_bytes, point.indexed, chained=point.chained)
     return predicted(
         joins.predict(
             point.join,
             point.memory_bytes,
             joins.relation(master.statistics(), 1, master.unique),
-            options(machine, point.R.row_bytes, point.sales.skew, point.sales.absent, settings(point), clock),
+            options(
+                machine,
+                data.rows.row_bytes,
+                data.skew,
+                point.sales.absent,
+                settings(point),
+                accounting(point),
+                clock,
+            ),
         )
     )
 

@@ -20,7 +20,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     where: str = ""  # in the paper; "" if it is ours
     series: list[str]  # judged one by one
     over: list[str] = []  # each of them beside this one: one for all, or one for each
-    take: Literal["value", "ratio", "loss", "apart", "peak", "trough", "spread", "step"] = "value"
+    take: Literal["value", "ratio", "loss", "excess", "apart", "peak", "trough", "spread", "step"] = "value"
     x: list[float] = []  # where; all if none is named
     z: float | None = None
     printed: float | None = None
@@ -33,17 +33,17 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def names(self) -> list[str]:
         return [*self.series, *self.over]
 
-    def beside(self, series: str) -> str:
-        """What this one is put beside; "" if nothing is."""
-        if not self.over:
-            return ""
-        return self.over[self.series.index(series) if len(self.over) > 1 else 0]
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """What is judged, and what it is put beside; "" if nothing is."""
+        over = self.over or [""]
+        return list(zip(self.series, over if len(over) > 1 else over * len(self.series), strict=True))
 
-    def numbers(self, series: str, lines: Lines) -> dict[float, float]:
+    def numbers(self, series: str, beside: str, lines: Lines) -> dict[float, float]:
         """What is to be tested, by x."""
         line = dict(sorted(lines(series).items()))
-        other = lines(self.beside(series)) if self.over else {}
-        at = [x for x in line if (not self.x or x in self.x) and (not self.over or x in other)]
+        other = lines(beside) if beside else {}
+        at = [x for x in line if (not self.x or x in self.x) and (not beside or x in other)]
         return _TAKEN[self.take](line, other, at) if at else {}
 
     def missed(self, number: float) -> float:
@@ -66,8 +66,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError(f"{told} is about {', '.join(unknown)}, and there are {', '.join(series)}")
         if not self.series or len(self.over) not in (0, 1, len(self.series)):
             raise ValueError(f"{told} has {len(self.series)} series beside {len(self.over)}: one for all, or for each")
-        if (self.take in _NEED_TWO) != bool(self.over) and self.take != "loss":
-            raise ValueError(f"{told}: `over` belongs to {', '.join(_NEED_TWO)} and loss, and {self.take} it takes")
+        if (self.take in _NEED_TWO) != bool(self.over) and self.take not in _MAY_HAVE_TWO:
+            raise ValueError(f"{told} takes {self.take}, and `over` is for {', '.join(_NEED_TWO + _MAY_HAVE_TWO)}")
         if not set(self.x) <= set(x) or (self.z is not None and self.z not in z):
             raise ValueError(f"{told} is at x = {self.x}, z = {self.z}, where there is nothing")
         if self.within is not None and not self.printed:
@@ -77,6 +77,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 _NEED_TWO = ("ratio", "apart")
+_MAY_HAVE_TWO = ("loss", "excess")
 
 
 def _ratio(line: Line, other: Line, at: Sequence[float]) -> dict[float, float]:
@@ -87,6 +88,12 @@ def _loss(line: Line, other: Line, at: Sequence[float]) -> dict[float, float]:
     """The share that is missing to the other, or to its own best."""
     best = max(line.values())
     return {x: 1 - line[x] / (other[x] if other else best) for x in at}
+
+
+def _excess(line: Line, other: Line, at: Sequence[float]) -> dict[float, float]:
+    """How much more than the other, or than its own least, as a share of that."""
+    least = min(line.values())
+    return {x: line[x] / (other[x] if other else least) - 1 for x in at}
 
 
 def _spread(line: Line, other: Line, at: Sequence[float]) -> dict[float, float]:
@@ -111,6 +118,7 @@ _TAKEN: dict[str, Callable[[Line, Line, Sequence[float]], dict[float, float]]] =
     "value": lambda line, other, at: {x: line[x] for x in at},
     "ratio": _ratio,
     "loss": _loss,
+    "excess": _excess,
     "apart": lambda line, other, at: {x: abs(ratio - 1) for x, ratio in _ratio(line, other, at).items()},
     "peak": _where(max),
     "trough": _where(min),

@@ -95,12 +95,12 @@ def _section(each: Told, folder: Path, to: Path) -> Iterator[str]:
 
 def _rows(each: Told) -> Iterator[list[str]]:
     for number, claim in enumerate(each.experiment.claims):
-        for series in claim.series:
+        for series, beside in claim.pairs:
             label = each.experiment.series[series].label
-            beside = claim.beside(series)
             of = f"{label} beside {each.experiment.series[beside].label}" if beside else label
             cells = {
-                name: _cell(source.experiment.claims[number], series, source) for name, source in each.sources.items()
+                name: _cell(source.experiment.claims[number], series, beside, source)
+                for name, source in each.sources.items()
             }
             verdicts = {target: cells[target][1] for target in TARGETS if target in cells}
             yield [
@@ -115,11 +115,11 @@ def _rows(each: Told) -> Iterator[list[str]]:
             ]
 
 
-def _cell(claim: Claim, series: str, source: Lines) -> tuple[str, bool | None]:
+def _cell(claim: Claim, series: str, beside: str, source: Lines) -> tuple[str, bool | None]:
     """The number nearest to failing, with its place, and whether it holds; None: there is none."""
     found = []
     for z in source.zs() if claim.z is None else [claim.z]:
-        numbers = claim.numbers(series, partial(source.means, z=z))
+        numbers = claim.numbers(series, beside, partial(source.means, z=z))
         found += [(claim.missed(number), number, x, z) for x, number in numbers.items()]
     if not found:
         return "-", None

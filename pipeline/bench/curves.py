@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.bench.data import rows_of
 from pipeline.bench.points import Point
 from pipeline.bench.stream import Moments, Sales, bursty, even
 from pipeline.bench.trial import Trial
@@ -17,9 +16,9 @@ Tells = Callable[[Point, int, Trial | None], list[float]]  # the point, its seed
 
 def use_of_rows(point: Point, seed: int, trial: Trial | None) -> list[float]:
     """The share of the sales that want a row, in the mean of those that lie from one place of R to the next."""
-    rows = rows_of(point.R)
-    sales = Sales(rows, point.sales.skew, point.sales.absent, seed)
-    edges = _edges(point, point.R.rows)
+    rows = point.rows
+    sales = Sales(rows, point.data.law, point.sales.absent, seed)
+    edges = _edges(point, rows.rows)
     wanted, left = np.zeros(len(edges) - 1), point.length
     while left:
         keys = sales.next(left)

@@ -55,6 +55,8 @@ class Series(_Strict, frozen=True, kw_only=True):
     by: Literal["operator", "equation", "prediction"] = "operator"
     equation: str = ""  # the paper's own for the same, of pipeline/bench/equations
     x: list[float] = []  # not all
+    sets: dict[str, str] = {}  # what x sets, if it is not what it sets for the others
+    seeds: int = 0  # if not as many as for the others
     ours: bool = False  # not in the paper's figure
     point: dict[str, Any] = {}  # what is left: over `always`
 
@@ -101,6 +103,10 @@ class Experiment(_Strict, frozen=True, kw_only=True):
     def name(self) -> str:
         return f"{self.paper}/{self.figure}"
 
+    def seeds_of(self, series: str) -> range:
+        """With which it is repeated."""
+        return range(1, 1 + (self.series[series].seeds or self.seeds))
+
 
 class Place(msgspec.Struct, frozen=True):
     """Where in a figure a point stands."""
@@ -126,7 +132,7 @@ def load(file: Path) -> Experiment:
             for _ in places_and_points(reduced(experiment, reduction)):
                 pass
     except ValueError as wrong:
-        raise BadSetting(f"{file.parent.name}/{file.name}: {wrong}.") from None
+        raise BadSetting(f"{file.parent.name}/{file.name}: {str(wrong).rstrip('.')}.") from None
     return experiment
 
 
@@ -146,6 +152,7 @@ def reduced(experiment: Experiment, reduction: Reduction | None) -> Experiment:
         key: msgspec.structs.replace(
             each,
             x=sorted({near[value] for value in each.x}),
+            seeds=reduction.seeds or each.seeds,
             point=merged(each.point, reduction.over.get(key, {})),
         )
         for key, each in experiment.series.items()
@@ -180,7 +187,7 @@ def places_and_points(experiment: Experiment) -> Iterator[tuple[Place, Point]]:
                 parts = merged(parts, series.point)
                 if experiment.z and z is not None:
                     parts = _with(parts, experiment.z, z)
-                parts = _with(parts, experiment.x, x)
+                parts = _with(parts, experiment.x, x, series.sets)
                 if "curve" in parts:
                     parts["curve"] = parts["curve"] | {"at": experiment.x.values}
                 try:
@@ -208,11 +215,11 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return both
 
 
-def _with(parts: Mapping[str, Any], axis: Axis, value: float) -> dict[str, Any]:
+def _with(parts: Mapping[str, Any], axis: Axis, value: float, sets: Mapping[str, str] | None = None) -> dict[str, Any]:
     """A value put where its axis says, as it says it."""
     whole = int(value) if float(value).is_integer() else value
     put = dict(parts)
-    for path, form in axis.sets.items():
+    for path, form in (sets or axis.sets).items():
         inner: Any = whole if form == "{}" else form.format(f"{value:.12g}")
         for key in reversed(path.split(".")):
             inner = {key: inner}

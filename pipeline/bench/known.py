@@ -10,15 +10,15 @@ import msgspec
 
 from pipeline import joins
 from pipeline.bench.curves import CURVES
-from pipeline.bench.data import DATA
-from pipeline.bench.machines import MACHINES
+from pipeline.bench.machines import ACCOUNTINGS, MACHINES
 from pipeline.bench.points import Point
+from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
 
 
 def check(point: Point) -> None:
     """Refuse what names something that is not there, by a ValueError."""
     one_of("machine", point.machine, MACHINES)
-    one_of("data", point.R.data, DATA)
+    _ = point.data
     if point.curve:
         one_of("curve", point.curve.of, CURVES)
     if point.join:
@@ -32,6 +32,11 @@ def check(point: Point) -> None:
     _ = point.memory_bytes, point.pool_bytes
 
 
+def accounting(point: Point) -> Accounting:
+    """How its memory is counted."""
+    return ACCOUNTINGS[point.machine] if point.accounting == "as published" else AS_MEASURED
+
+
 def one_of(kind: str, name: str, names: Collection[str]) -> None:
     if name not in names:
         raise ValueError(f"there is no {kind} {name!r}, but {', '.join(names)}")
@@ -40,9 +45,8 @@ def one_of(kind: str, name: str, names: Collection[str]) -> None:
 def settings(point: Point) -> dict[str, Any]:
     """Of the join's main algorithm; a table of another one's name holds that one's.
 
-    >>> from pipeline.bench.points import R
-    >>> settings(Point(machine="", R=R(rows=9), join="meshjoin", settings={"published": True}, buffer=480))
-    {'meshjoin': Settings(b=4, published=True)}
+    >>> settings(Point(machine="", R={"rows": 9}, join="meshjoin", settings={"published": True}, buffer=480))
+    {'meshjoin': Settings(b=4, w=0, k=0, published=True)}
     """
     main = joins.recipe(point.join).main.name
     own = {key: value for key, value in point.settings.items() if key not in joins.ALGORITHMS}

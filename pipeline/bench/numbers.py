@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-_SHARES = ("loss", "apart", "spread")
+_SHARES = ("loss", "excess", "apart", "spread")
 
 
 def spaced(number: float, digits: int = 3) -> str:

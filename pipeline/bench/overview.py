@@ -18,8 +18,10 @@ def overview(experiments: Iterable[Experiment], folder: Path, target: str) -> It
         wanted = done = 0
         for place, point in places_and_points(here) if here else ():
             if experiment.series[place.series].by == "operator":
-                wanted += experiment.seeds
+                seeds = set(here.seeds_of(place.series)) if here else set()
                 at = result.at(place) if result else None
-                done += min(experiment.seeds, len(at.repeats)) if at and at.definition == point.definition else 0
+                wanted += len(seeds)
+                if at and at.definition == point.definition:
+                    done += len(seeds & {repeat.seed for repeat in at.repeats})
         runs = f"{done} of {wanted} runs" if here else f"not for {target}"
         yield f"{experiment.name:42} {runs:>18}  {experiment.title}"

@@ -10,7 +10,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from pipeline.bench.data import data_of
+from pipeline.bench.sources import Data
 from pipeline.config.measures import Bytes
+from pipeline.master.computed import ComputedRows
 
 Size = int | float | str  # bytes, "20 MB", or "5 %" of R
 
@@ -19,22 +22,10 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Refuses what it does not know."""
 
 
-class R(_Strict, frozen=True, kw_only=True):
-    """The master table."""
-
-    rows: int
-    row_bytes: int = 120
-    order: Literal["by frequency", "scattered"] = "scattered"
-    data: str = "synthetic"  # of pipeline/bench/data.py
-    skew: float | None = None  # z_R: keys repeat by Zipf's law; without it they are unique
-    keys: int = 0  # how many there may be, if they repeat; 0: as many as rows
-    indexed: bool = True
-
-
 class Sales(_Strict, frozen=True, kw_only=True):
     """What comes."""
 
-    skew: float = 1.0  # z_S, e
+    skew: float | None = None  # z_S, e; None: as the data has it
     absent: float = 0.0
 
 
@@ -77,11 +68,14 @@ class Point(_Strict, frozen=True, kw_only=True):
     """Everything that shapes what is measured at one place of a figure."""
 
     machine: str
-    R: R
+    R: dict[str, Any]  # `of`, a name of sources.py, and what that takes
+    indexed: bool = True
+    chained: bool = False  # a key's rows lie on pages anywhere
     sales: Sales = Sales()
     join: str = ""  # none: only sales are looked at
     settings: dict[str, Any] = {}
     memory: Size = 0
+    accounting: Literal["as published", "as measured"] = "as published"  # how that is counted
     pool: Size = 0  # the page pool behind look-ups
     buffer: Size = 0  # a join's b or d, told in bytes of rows; 0: as its settings say
     warm_up: WarmUp = WarmUp()
@@ -91,34 +85,42 @@ class Point(_Strict, frozen=True, kw_only=True):
     curve: Curve | None = None
 
     @property
+    def data(self) -> Data:
+        return data_of(self.R, self.sales.skew)
+
+    @property
+    def rows(self) -> ComputedRows:
+        return self.data.rows
+
+    def nbytes(self, size: Size) -> int:
+        """A size in bytes; a share is of R.
+
+        >>> point = Point(machine="", R={"rows": 1_000})
+        >>> point.nbytes("5 %"), point.nbytes("20 MB"), point.nbytes(7)
+        (6000, 20000000, 7)
+        """
+        if not isinstance(size, str):
+            return int(size)
+        if size.endswith("%"):
+            return round(float(size[:-1]) / 100 * self.rows.rows * self.rows.row_bytes)
+        return Bytes.parse(size)
+
+    @property
     def memory_bytes(self) -> int:
-        return nbytes(self.memory, self.R)
+        return self.nbytes(self.memory)
 
     @property
     def pool_bytes(self) -> int:
-        return nbytes(self.pool, self.R)
+        return self.nbytes(self.pool)
 
     @property
     def buffer_rows(self) -> int:
         """b of the papers, in rows; 0: not set by hand."""
-        size = nbytes(self.buffer, self.R)
-        return max(1, round(size / self.R.row_bytes)) if size else 0
+        size = self.nbytes(self.buffer)
+        return max(1, round(size / self.rows.row_bytes)) if size else 0
 
     @property
     def definition(self) -> str:
         """A short name of all of this; two points with the same one are one and the same."""
         whole = msgspec.json.encode(msgspec.to_builtins(self), order="sorted")
         return hashlib.sha256(whole).hexdigest()[:16]
-
-
-def nbytes(size: Size, R: R) -> int:
-    """A size in bytes; a share is of R.
-
-    >>> nbytes("5 %", R(rows=1_000)), nbytes("20 MB", R(rows=1)), nbytes(7, R(rows=1))
-    (6000, 20000000, 7)
-    """
-    if not isinstance(size, str):
-        return int(size)
-    if size.endswith("%"):
-        return round(float(size[:-1]) / 100 * R.rows * R.row_bytes)
-    return Bytes.parse(size)

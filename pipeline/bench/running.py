@@ -67,7 +67,7 @@ def _planned(experiment: Experiment) -> list[tuple[Place, Point, int]]:
         (place, point, seed)
         for place, point in places_and_points(experiment)
         if experiment.series[place.series].by == "operator"
-        for seed in range(1, experiment.seeds + 1)
+        for seed in experiment.seeds_of(place.series)
     ]
 
 

@@ -8,13 +8,14 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from pipeline.bench.points import Point, Search, nbytes
+from pipeline.bench.points import Point, Search
 from pipeline.bench.target import Measured
 
 Measure = Callable[[Point], Measured]
 
 _AROUND = 4.0  # the parabola is laid through sizes that are up to so many times larger or smaller than the best
 _CLOSE = 0.002  # of the memory sought
+_LEAST_STEP = 0.02  # of what is between both ends
 
 
 def found(point: Point, measure: Measure) -> Measured:
@@ -30,7 +31,7 @@ def _best_buffer(point: Point, search: Search, measure: Measure) -> Measured:
         A rate is flat about its best: a parabola through the seconds a sale over the logarithm of the size, near the
         best of the sizes tried, tells its bottom better than the best one does. The bottom is then measured as well.
     """
-    sizes = np.geomspace(nbytes(search.least, point.R), nbytes(search.most, point.R), search.steps)
+    sizes = np.geomspace(point.nbytes(search.least), point.nbytes(search.most), search.steps)
     tried = {float(size): measure(_sized(point, buffer=round(size))) for size in sizes}
     worked = {size: seen for size, seen in tried.items() if not seen.refused}
     if not worked:
@@ -58,19 +59,22 @@ def _bottom(seconds: dict[float, float], best: float) -> float:
 
 
 def _least_memory(point: Point, search: Search, measure: Measure) -> Measured:
-    """Halving: more memory is never slower."""
-    low, high = nbytes(search.least, point.R), nbytes(search.most, point.R)
+    """Between a memory that is too small and one that is enough, where the line between their rates says; and so that
+    neither end stays for ever."""
+    low, high = point.nbytes(search.least), point.nbytes(search.most)
     largest = measure(_sized(point, memory=high))
     if largest.refused or largest.numbers["rate"] < search.rate:
         return Measured(refused=largest.refused or f"{high:,} bytes are too few for {search.rate:,.0f} sales a second.")
-    enough = largest
+    enough, above, below = largest, largest.numbers["rate"], 0.0
     while high - low > _CLOSE * high:
-        middle = (low + high) // 2
+        share = (search.rate - below) / (above - below)
+        middle = round(low + (high - low) * min(max(share + _CLOSE, _LEAST_STEP), 1 - _LEAST_STEP))
         seen = measure(_sized(point, memory=middle))
-        if seen.numbers.get("rate", 0.0) >= search.rate:
-            high, enough = middle, seen
+        rate = seen.numbers.get("rate", 0.0)
+        if rate >= search.rate:
+            high, enough, above = middle, seen, rate
         else:
-            low = middle
+            low, below = middle, rate
     return Measured(numbers=enough.numbers | {"memory": float(high)})
 
 

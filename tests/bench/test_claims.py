@@ -18,7 +18,7 @@ LINES = {
 
 def numbers(take: str, series: str = "new", **more: object) -> dict[float, float]:
     claim = Claim(says="", series=[series], take=take, at_least=0, **more)
-    return claim.numbers(series, LINES.__getitem__)
+    return claim.numbers(*claim.pairs[0], LINES.__getitem__)
 
 
 def test_each_kind_takes_its_numbers():
@@ -29,6 +29,8 @@ def test_each_kind_takes_its_numbers():
     assert numbers("apart", **beside) == {1.0: 3.0, 2.0: 2.0, 4.0: 0.25}
     assert numbers("loss", "old", over=["new"]) == {1.0: 0.75, 2.0: pytest.approx(2 / 3), 4.0: pytest.approx(0.2)}
     assert numbers("loss", x=[1.0]) == {1.0: pytest.approx(1 / 3)}  # of its own best, which lies elsewhere
+    assert numbers("excess", x=[2.0]) == {2.0: pytest.approx(0.5)}  # over its own least
+    assert numbers("excess", "old", over=["new"], x=[1.0]) == {1.0: -0.75}
     assert numbers("step") == {2.0: 1.5, 4.0: pytest.approx(5 / 6)}
     assert numbers("spread") == {4.0: pytest.approx(1 / 3)}
     assert numbers("peak") == {2.0: 2.0}
@@ -47,8 +49,9 @@ def test_a_claim_holds_within_its_bounds_and_says_by_how_much_it_is_missed():
 
 
 def test_what_a_series_is_beside_is_one_for_all_or_one_for_each():
-    assert [Claim(says="", series=["a", "b"], over=["c"]).beside(name) for name in "ab"] == ["c", "c"]
-    assert [Claim(says="", series=["a", "b"], over=["c", "d"]).beside(name) for name in "ab"] == ["c", "d"]
+    assert Claim(says="", series=["a", "a"], over=["c", "d"]).pairs == [("a", "c"), ("a", "d")]
+    assert Claim(says="", series=["a", "b"], over=["c"]).pairs == [("a", "c"), ("b", "c")]
+    assert Claim(says="", series=["a", "b"]).pairs == [("a", ""), ("b", "")]
 
 
 def test_numbers_are_told_by_what_they_are():

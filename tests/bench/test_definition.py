@@ -58,7 +58,7 @@ over = {b = {R = {row_bytes = 30}}}
 def written(folder: Path, text: str) -> Path:
     file = folder / "a-paper" / "1b.toml"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(text.replace('"sales.absent" = "0"', '"R.order" = "scattered"'))
+    file.write_text(text.replace('"sales.absent" = "0"', '"R.seed" = "{}"'))
     return file
 
 
@@ -68,7 +68,7 @@ def test_a_point_is_what_its_layers_say_the_later_ones_winning(tmp_path: Path) -
     assert [place for place in points if place.series == "b"] == [Place("b", 5, 0), Place("b", 5, 0.5)]
     a, b = points[Place("a", 5, 0.5)], points[Place("b", 5, 0.5)]
     assert (a.join, a.settings, b.join, b.settings) == ("meshjoin", {"published": True}, "inlj", {})
-    assert (a.memory_bytes, a.sales.skew, a.R.row_bytes, a.machine) == (5_000, 0.5, 100, "hybridjoin-2011")
+    assert (a.memory_bytes, a.sales.skew, a.rows.row_bytes, a.machine) == (5_000, 0.5, 100, "hybridjoin-2011")
 
 
 def test_who_shapes_a_point_otherwise_defines_another_one(tmp_path: Path) -> None:
@@ -85,23 +85,25 @@ def test_a_reduction_has_other_sizes_and_moves_claims_to_the_places_of_their_ran
     small = reduced(whole, whole.smoke)
     points = dict(places_and_points(small))
     assert list(points) == [Place("a", 2, 0.9), Place("a", 4, 0.9), Place("b", 2, 0.9)]
-    assert points[Place("b", 2, 0.9)].R.row_bytes == 30
-    assert points[Place("a", 2, 0.9)].R.row_bytes == 100
-    assert all(point.R.rows == 50 for point in points.values())
+    assert points[Place("b", 2, 0.9)].rows.row_bytes == 30
+    assert points[Place("a", 2, 0.9)].rows.row_bytes == 100
+    assert all(point.rows.rows == 50 for point in points.values())
     assert [(claim.x, claim.z) for claim in small.claims] == [([], None), ([2], 0.9)]
 
 
 WRONG = {
     "unknown field `colour`": ("title =", 'colour = "red"\ntitle ='),
-    "unknown field `colour` - at `$.R`": ("row_bytes = 100", 'row_bytes = 100, colour = "red"'),
+    "synthetic takes rows, row_bytes, skew, scattered, seed, not colour": ("s = 1_000", "s = 1_000, colour = 3"),
     "unknown field `labels`": ('label = "A"', 'label = "A"\nlabels = 3'),
-    "Expected `int`, got `str` - at `$.R.rows`": ("rows = 1_000", 'rows = "many"'),
+    "rows: Expected `int`, got `str`": ("rows = 1_000", 'rows = "many"'),
+    "synthetic needs rows besides": ("rows = 1_000, ", ""),
+    "weather-like have a law of their own": ("rows = 1_000", 'of = "weather-like", rows = 9'),
     "Invalid enum value 'best' - at `$.claims[0].take`": ('take = "step"', 'take = "best"'),
     "calls itself a-paper/2": ('"1b"', '"2"'),
     "is about c, and there are a, b": ('["a"]\ntake', '["c"]\ntake'),
     "has no test": ("at_least = 1\n", "\n"),
     "x = [5.0], z = 0.4, where there is nothing": ("z = 0.5\nat", "z = 0.4\nat"),
-    "`over` belongs to": ('take = "step"', 'take = "ratio"'),
+    "`over` is for": ('take = "step"', 'take = "ratio"'),
     "has x = [6.0], of which some are not among": ("x = [5]\n[[", "x = [6]\n[["),
     "series a at x = 1: 1 percent": ('"{} %"', '"{} percent"'),
     "there is no equation 'e'": ('label = "B"', 'label = "B"\nequation = "e"'),
@@ -122,4 +124,5 @@ def test_what_is_not_understood_is_refused_with_its_file(
     with pytest.raises(BadSetting) as refused:
         load(written(tmp_path, WHOLE.replace(*change, 1)))
     assert "a-paper/1b.toml" in str(refused.value)
+    assert not str(refused.value).endswith("..")
     assert sentence in str(refused.value).replace("Object contains ", "")

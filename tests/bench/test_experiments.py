@@ -19,9 +19,9 @@ from pipeline.bench.told import told
 FILES = sorted(EXPERIMENTS.glob("*/*.toml"))
 
 
-def judged(claim: Claim, series: str, lines: Lines) -> bool:
+def judged(claim: Claim, series: str, beside: str, lines: Lines) -> bool:
     at = lines.zs() if claim.z is None else [claim.z]
-    return any(claim.numbers(series, lambda name, z=z: lines.means(name, z)) for z in at)
+    return any(claim.numbers(series, beside, lambda name, z=z: lines.means(name, z)) for z in at)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
@@ -38,8 +38,8 @@ def test_an_experiment_in_small(file: Path, tmp_path: Path) -> None:
         (claim.says, series)
         for claim in small.claims
         if set(claim.names) <= set(small.series)
-        for series in claim.series
-        if not judged(claim, series, lines)
+        for series, beside in claim.pairs
+        if not judged(claim, series, beside, lines)
     ]
     assert cannot == []
     drawn = tmp_path / "figure.svg"

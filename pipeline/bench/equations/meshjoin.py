@@ -59,5 +59,5 @@ EQUATIONS: Mapping[str, Callable[[Point], float]] = {
 
 
 def _asked(point: Point) -> tuple[paper.Setting, UnitCosts]:
-    v_R = point.R.row_bytes
-    return replace(_OF_2010, n_R=point.R.rows, v_R=v_R, v_P=v_R), MACHINES[point.machine].as_published()
+    v_R = point.rows.row_bytes
+    return replace(_OF_2010, n_R=point.rows.rows, v_R=v_R, v_P=v_R), MACHINES[point.machine].as_published()
