@@ -43,20 +43,26 @@ def one_of(kind: str, name: str, names: Collection[str]) -> None:
 
 
 def settings(point: Point) -> dict[str, Any]:
-    """Of the join's main algorithm; a table of another one's name holds that one's.
+    """Of the join, or of its front stage if it has one; a table with another algorithm's name holds that one's.
 
     >>> settings(Point(machine="", R={"rows": 9}, join="meshjoin", settings={"published": True}, buffer=480))
     {'meshjoin': Settings(b=4, w=0, k=0, published=True)}
+    >>> sorted(settings(Point(machine="", R={"rows": 9}, join="cmeshjoin", settings={"h_R": 5}, buffer=480)))
+    ['cmeshjoin', 'meshjoin']
     """
-    main = joins.recipe(point.join).main.name
-    own = {key: value for key, value in point.settings.items() if key not in joins.ALGORITHMS}
-    given = {key: value for key, value in point.settings.items() if key in joins.ALGORITHMS}
-    given[main] = given.get(main, {}) | own
+    recipe = joins.recipe(point.join)
+    given: dict[str, dict[str, Any]] = {}
+    for key, value in point.settings.items():
+        if key in joins.ALGORITHMS:
+            given.setdefault(key, {}).update(value)
+        else:
+            given.setdefault(recipe.front or recipe.main.name, {})[key] = value
     if point.buffer_rows:
-        sizes = [name for name in ("b", "d") if hasattr(joins.ALGORITHMS[main].Settings(), name)]
+        main = recipe.main
+        sizes = [name for name in ("b", "d") if hasattr(main.Settings(), name)]
         if not sizes:
             raise ValueError(f"buffer = {point.buffer}, and {point.join} has no disk buffer whose size can be set")
-        given[main] |= {sizes[0]: point.buffer_rows}
+        given.setdefault(main.name, {})[sizes[0]] = point.buffer_rows
     made: dict[str, Any] = {}
     for name, values in given.items():
         try:
