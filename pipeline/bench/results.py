@@ -153,14 +153,18 @@ def now() -> str:
 
 
 def commit() -> str:
-    """Of the clone this runs in, with a + if something is not committed; of an installed package, its version."""
-    here = Path(__file__).parent
+    """Of the clone this runs in, with a + if its product has changed since; of an installed package, its version."""
+    product = Path(__file__).parents[1]
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *words], cwd=product, capture_output=True, text=True, check=False)
+
     try:
-        describe = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-        said = subprocess.run(describe, cwd=here, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+        said = git("log", "-1", "--format=%h", "--", ".")
+        changed = git("diff", "--quiet", "HEAD", "--", ".").returncode
+    except OSError:
         return __version__
-    return said.stdout.strip()
+    return said.stdout.strip() + "+" * bool(changed) if said.returncode == 0 else __version__
 
 
 def _written(result: Result) -> bytes:
