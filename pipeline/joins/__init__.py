@@ -9,7 +9,7 @@ from pipeline.joins.cost.question import Relation
 from pipeline.joins.fetch import Fetch
 from pipeline.joins.frontstage import SETTINGS, FrontStage, before
 from pipeline.joins.hybridjoin import HybridJoin
-from pipeline.joins.inlj import IndexNestedLoopJoin
+from pipeline.joins.inlj import INLJ
 from pipeline.joins.join import Join
 from pipeline.joins.meshjoin import MeshJoin
 from pipeline.joins.partitioned import PartitionedJoin
@@ -23,7 +23,7 @@ JOINS: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         AUTO,
-        Recipe.of(IndexNestedLoopJoin),
+        INLJ,
         Recipe.of(MeshJoin),
         Recipe.of(ReducedMeshJoin),
         CMESHJOIN,

@@ -148,7 +148,7 @@ def check(
     size = master.statistics()
     coder = KeyCoder(master.key_type, size.key_bytes)
     question = recipe.question(memory, relation(size, coder.words, master.unique), options)
-    if recipe.needs_index and not master.unique:
+    if not recipe.reads(master.unique, master.indexed):
         raise NotUnique(
             f"{recipe.name} needs a unique index on the natural key of the master table, which has none. "
             "Add one, or use auto, meshjoin or r-meshjoin, which need no index and deliver every row of a key."

@@ -43,6 +43,11 @@ class Recipe:
     has_front_stage: bool = False
     front: str = ""  # under which name the settings of its front stage go
 
+    def reads(self, unique: bool, indexed: bool) -> bool:
+        """Whether it can work on a table whose key is unique, or has an index."""
+        repeated = self.main.takes_repeated_keys and not self.has_front_stage
+        return not self.needs_index or unique or (repeated and indexed)
+
     @classmethod
     def of(cls, algorithm: type[Algorithm]) -> Recipe:
         """An algorithm alone."""

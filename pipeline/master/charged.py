@@ -138,6 +138,28 @@ class ChargedMaster:
         done = self._arm.read_at(0, self._pages(first, end), self._page_bytes)
         return self._begun("lookup", np.sort(_numbers(first, end)), done, lambda rows: rows)
 
+    def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:
+        need_index(self._indexed, "a look-up")
+        need_distinct(keys, self.key_type)
+        need_rows(rows)
+        if not len(keys):
+            return Scan(self.schema.empty_table(), None, True)
+        first, end = self._ranges(keys)
+        in_order = np.argsort(first, kind="stable")
+        first, end = first[in_order], end[in_order]
+        if position is not None:
+            ahead = (end > _place(position) + 1) | (first > _place(position))
+            first, end = np.maximum(first[ahead], _place(position) + 1), end[ahead]
+        ranges = 1 + int(np.searchsorted(np.cumsum(end - first), rows))
+        first, end = first[:ranges], end[:ranges]
+        numbers = _numbers(first, end)[:rows]
+        reached = len(numbers) < rows
+        if not reached:
+            end[-1] = numbers[-1] + 1
+        done = self._arm.read_at(0, self._pages(first, end), self._page_bytes)
+        last = None if reached else int(numbers[-1]).to_bytes(_POSITION_BYTES, "big")
+        return self._begun("lookup", numbers, done, lambda table: Scan(table, last, reached)).answer()
+
     def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
         return self.begin_scan(position, rows, until).answer()
 

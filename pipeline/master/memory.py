@@ -128,6 +128,18 @@ class MemoryMaster:
         while ahead:
             yield self.lookup(ahead.popleft())
 
+    def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:
+        need_index(self._indexed, "a look-up")
+        need_distinct(keys, self.key_type)
+        need_rows(rows)
+        first = 0 if position is None else bisect_right(self._places, _place_at(position))
+        numbers = np.sort(self._rows_of(keys))
+        numbers = numbers[numbers >= first][:rows]
+        answer = self._answer("lookup", numbers)
+        if len(numbers) < rows:
+            return Scan(answer, None, True)
+        return Scan(answer, pickle.dumps(self._places[numbers[-1]]), False)
+
     def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
         need_rows(rows)
         first = 0 if position is None else bisect_right(self._places, _place_at(position))

@@ -121,6 +121,14 @@ class Master(Protocol):
         """
         ...
 
+    def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:
+        """A look-up in pieces: at most `rows` of the rows with these keys, behind `position` (None: the first ones).
+
+        `reached`: there are no more. A position is good for the same keys only. A row that is there throughout is
+        delivered exactly once, in whichever order. For keys with more rows than would fit into memory.
+        """
+        ...
+
     def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
         """The next rows behind `position` (None: from the start), not beyond `until` (inclusive; None: to the end).
 

@@ -3,11 +3,16 @@
 import itertools
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from pipeline.errors import NotUnique
 from pipeline.joins import Options, inlj, make
+from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
-from tests.joins.workloads import master_table, thousands
+from tests.joins.workloads import key_pool, master_table, sales_keys, thousands
 from tests.kit.fakes import WatchedMaster
 
 
@@ -61,3 +66,73 @@ def test_an_answer_of_rows_twice_as_wide_as_the_mean_fits_the_budget():
     master = WatchedMaster(wide)
     keys = wide["key"].combine_chunks()
     assert answer(drive(make("inlj", master, 60_000), keys)) == oracle(keys, wide)
+
+
+@st.composite
+def repeated(draw: st.DrawFn):
+    """Keys of sales, and a table where each key has none, one or many rows, anywhere in it."""
+    kind = draw(st.sampled_from(["integers", "texts", "two columns", "long texts"]))
+    keys, times = draw(st.sampled_from([1, 5, 40])), draw(st.sampled_from([1, 2, 7, 60]))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    pool = key_pool(kind, keys)
+    rows = [key for key in pool[: max(1, keys * 3 // 4)] for _ in range(random.integers(1, times + 1))]
+    random.shuffle(rows)
+    sales = draw(st.sampled_from([1, 30, 200]))
+    wanted = sales_keys(pool, sales, draw(st.floats(0, 1.5)), draw(st.sampled_from([0.0, 0.1])), random, kind)
+    cuts = draw(st.lists(st.integers(0, sales), max_size=3))
+    return wanted, master_table(rows, kind), cuts, draw(st.sampled_from([0, 700, 20_000, 1 << 20]))
+
+
+@pytest.mark.parametrize("batch", [1, 3, 2_000])
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(case=repeated())
+def test_where_keys_repeat_every_sale_comes_out_with_all_rows_of_its_key(batch, case):
+    keys, table, cuts, spare = case
+    master = MemoryMaster(table, unique=False, indexed=True)
+    join = make("inlj", master, smallest_memory(Variant("inlj"), master) + spare, batches_of(batch))
+    assert answer(drive(join, keys, cuts)) == oracle(keys, table)
+
+
+def test_a_key_with_very_many_rows_is_read_in_pieces_and_a_sale_leaves_with_the_last_one():
+    table = master_table([7] * 9_000 + [8], "integers")
+    join = make("inlj", MemoryMaster(table, unique=False, indexed=True), 200_000)
+    assert join.offer(np.arange(3), pa.array([7, 8, 9])) == 3
+    came_out, steps, left = np.zeros(3, int), 0, []
+    while join.pending:
+        for served in join.step():
+            came_out[served.sales] += len(served.sales) if served.match[0] >= 0 else -1
+        join.check()
+        left.append(int(join.algorithm.finished(np.array([0]))[0]))
+        assert join.memory_used()["answer"] < 100_000
+        steps += 1
+    assert came_out.tolist() == [9_000, 1, -1]
+    pieces = join.master.reads.by_kind["lookup"].queries
+    assert 9_000 / join.algorithm.split.rows < pieces <= steps
+    assert left.index(1) == 9_000 // join.algorithm.split.rows  # with its last row, not before
+
+
+def test_so_many_keys_are_asked_for_as_fill_a_piece():
+    """Few at first; more as they bring few rows, fewer when they bring many."""
+
+    class Watched(MemoryMaster):
+        def lookup_from(self, keys, position, rows):
+            asked.append(len(keys) if position is None else 0)
+            return super().lookup_from(keys, position, rows)
+
+    asked: list[int] = []
+    few = [key for key in range(2_000) for _ in range(2)]
+    many = [key for key in range(2_000, 2_040) for _ in range(900)]
+    master = Watched(master_table(few + many, "integers"), unique=False, indexed=True)
+    join = make("inlj", master, 500_000)
+    drive(join, pa.array(range(2_000)))
+    assert asked[:5] == [1, 2, 4, 8, 16]
+    most = max(asked)
+    assert join.algorithm.split.rows / 8 <= most <= join.algorithm.split.rows / 2
+    asked.clear()
+    drive(join, pa.array(range(2_000, 2_040)))
+    assert asked[-1] <= 1
+
+
+def test_without_any_index_it_is_refused():
+    with pytest.raises(NotUnique, match="inlj needs a unique index"):
+        make("inlj", MemoryMaster(master_table([1, 1], "integers"), unique=False), 1 << 20)

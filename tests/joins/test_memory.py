@@ -32,7 +32,7 @@ def _compiled_loops():
 
 
 def takes_repeated_keys(variant: Variant) -> bool:
-    return not recipe(str(variant)).needs_index
+    return recipe(str(variant)).reads(unique=False, indexed=True)
 
 
 # A front stage looks at so many hits that it takes several times as long as the join behind it.
@@ -53,7 +53,8 @@ def test_a_window_far_larger_than_the_budget_takes_no_more_memory_than_the_budge
 def test_keys_that_repeat_bring_out_many_matches_within_the_budget(variant, times, arrow_memory):
     """A row for each of so many versions of a key: a read of R has matches for many times the memory."""
     keys, sales = 30_000 // times, 600_000 // times
-    master = MemoryMaster(master_table([key for key in range(keys) for _ in range(times)], "integers"), unique=False)
+    rows = [key for key in range(keys) for _ in range(times)]
+    master = MemoryMaster(master_table(rows, "integers"), unique=False, indexed=True)
     wanted = pa.array(np.random.default_rng(0).integers(0, keys, sales))
     join = variant.build(master, MEMORY)
     served, peak, parts = most_memory(join, wanted, arrow_memory)

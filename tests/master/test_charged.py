@@ -65,6 +65,42 @@ def test_look_ups_answer_as_a_master_that_holds_the_rows(rows, data):
     assert master.reads.by_kind["lookup"].rows == 3 * sum(len(twin.lookup(keys)) for keys in asked)
 
 
+def in_pieces(master, keys: list[int], rows: int) -> list[pa.Table]:
+    position, read = None, []
+    while not read or position is not None:
+        piece = master.lookup_from(pa.array(keys, pa.int64()), position, rows)
+        assert piece.reached == (piece.position is None)
+        assert len(piece.rows) <= rows
+        position = piece.position
+        read.append(piece.rows)
+    return read
+
+
+@shapes
+@briefly
+@given(data=st.data())
+def test_look_ups_in_pieces_bring_every_row_once(rows, data):
+    keys, a_piece = data.draw(keys_around(rows)), data.draw(st.sampled_from([1, 2, 7, 200]))
+    for master in (charged(rows), in_memory(rows)):
+        pieces = in_pieces(master, keys, a_piece)
+        assert as_set(pa.concat_tables(pieces)) == as_set(in_memory(rows).lookup(pa.array(keys, pa.int64())))
+        assert all(len(piece) == a_piece for piece in pieces[:-1])
+
+
+def test_a_look_up_in_pieces_costs_the_pages_of_each_piece():
+    master = charged(ComputedRows(1_000, 100, ZipfDraw(10, 0.0)))  # 100 rows a key, 10 a page
+    first = int(master.rows.first_at(np.array([6]))[0])
+    pages = (first + 30) // 10 - first // 10 + 1
+    master.lookup_from(pa.array([6]), None, 31)
+    assert master.clock() == pytest.approx(4 + pages * 0.1)
+    before = master.clock()
+    master.lookup_from(pa.array([6]), (first + 29).to_bytes(8, "big"), 30)
+    assert master.clock() - before == pytest.approx(4 + 3.5 * 0.1, abs=0.06)  # 3 or 4
+    before = master.clock()
+    assert len(master.lookup_from(pa.array([7]), None, 5).rows) == 0  # no such key
+    assert master.clock() - before == pytest.approx(4.1)
+
+
 @shapes
 @briefly
 @given(data=st.data())

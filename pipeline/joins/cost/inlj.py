@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.joins.cost.prediction import Prediction
-from pipeline.joins.cost.question import Question
+from pipeline.joins.cost.question import Question, Relation
 from pipeline.joins.parts.waiting import WaitingSales
 
 PER_TUPLE = "inlj, a tuple at a time"  # its iteration takes less: one key has no duplicates
@@ -22,27 +22,41 @@ class Batched(Protocol):
 
 @dataclass(frozen=True)
 class Split:
-    """M = h_S * v_S + b * v_R."""
+    """M = h_S * v_S + rows * v_R."""
 
     b: int  # keys a query
     h_S: int  # sales in hand
+    rows: int  # of R in an answer: b, or where a key may have many, as many as are read at once
 
 
 def least(question: Question[Batched]) -> int:
     """One sale and its master row."""
-    return math.ceil(question.R.row_bytes + WaitingSales.bytes_for(1, question.R.words))
+    return math.ceil(question.R.row_bytes + WaitingSales.bytes_for(1, question.R.words, _marks(question.R)))
 
 
 def split(question: Question[Batched]) -> Split:
-    """The keys of a query take at most half of the memory, for longer queries stop gaining; the sales the rest."""
-    memory, v_R = question.memory, question.R.row_bytes
-    b = max(1, min(question.settings.batch, int(memory / 2 / v_R)))
-    h_S = max(1, WaitingSales.capacity_for(memory - b * v_R, question.R.words))
-    return Split(b, h_S)
+    """The keys of a query take at most half of the memory, for longer queries stop gaining; the sales the rest.
+
+    Where a key may have many rows, what is read at once takes a quarter of it, and a key in a query at least one row.
+    """
+    memory, v_R, R = question.memory, question.R.row_bytes, question.R
+    rows = max(1, int(memory / (2 if R.unique else 4) / v_R))
+    b = min(question.settings.batch, rows)
+    rows = b if R.unique else rows
+    h_S = max(1, WaitingSales.capacity_for(memory - rows * v_R, R.words, _marks(R)))
+    return Split(b, h_S, rows)
+
+
+def _marks(R: Relation) -> int:
+    """Bytes beside a sale: whether it has met a row, where it may meet many."""
+    return 0 if R.unique else 1
 
 
 def predict(question: Question[Batched]) -> Prediction:
-    """mu = h / c_loop of a window of h sales of n keys: c_loop = c_IO(n) + n c_K + h (c_S + c_A + c_O + c_E)."""
+    """mu = h / c_loop of a window of h sales of n keys: c_loop = c_IO(n) + n c_K + h (c_S + c_A + c_O + c_E).
+
+    As if each key had one row, also where it may have many: a model is not told how many.
+    """
     R, stream, costs, parts = question.R, question.stream, question.costs, split(question)
     h = min(parts.h_S, stream.batch)
     if parts.b == 1:
@@ -54,7 +68,7 @@ def predict(question: Question[Batched]) -> Prediction:
     c_loop = queries * (costs.lookup.request + costs.loop) + keys * (costs.lookup.item + costs.c_K)
     c_loop += h * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
     return Prediction(
-        split={"sales": WaitingSales.bytes_for(parts.h_S, R.words), "answer": int(parts.b * R.row_bytes)},
+        split={"sales": WaitingSales.bytes_for(parts.h_S, R.words), "answer": int(parts.rows * R.row_bytes)},
         parameters={"h_S": parts.h_S, "b": parts.b},
         mu=h / c_loop,
         processing_time=c_loop / 2,

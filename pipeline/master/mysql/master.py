@@ -24,6 +24,7 @@ from pipeline.master.mysql.catalogue import Catalogue
 from pipeline.master.mysql.drivers import as_rows
 from pipeline.master.mysql.fitting import no_scan_index, no_unique_index, notes, violations, without_unique_index
 from pipeline.master.mysql.literals import Part, text
+from pipeline.master.mysql.pieces import Pieces
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.reading import Reader
 from pipeline.master.mysql.sql import Statements
@@ -105,6 +106,13 @@ class MySqlMaster:
         finally:
             for asked in ahead:
                 asked.abandon()
+
+    def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:
+        keys = rows_of.possible(keys, self._types)[0]
+        if not len(keys):
+            return Scan(self._schema.empty_table(), None, True)
+        self._by_key("lookup")
+        return Pieces(self._reader, self._scannable(), self._types).next(keys, position, rows)
 
     def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
         return self.begin_scan(position, rows, until).answer()
@@ -197,18 +205,16 @@ class MySqlMaster:
         return pa.concat_tables([answer, *map(self.lookup, asked.later)]).combine_chunks() if asked.later else answer
 
     def _ask_for_scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> AskedScan:
+        statements = self._scannable()
+        behind, bound = (None if place is None else statements.place_in_scan(place) for place in (position, until))
+        request = self._reader.send(kind, statements.scan(behind, bound, rows))
+        return AskedScan(self._reader, kind, request, statements, rows, until)
+
+    def _scannable(self) -> Statements:
         statements = self._statements()
         if statements.scan_index is None:
             self.verify(needs_unique_index=False)  # which says what is missing
-        index = statements.scan_index
-        assert index is not None
-        kinds = ["binary"] * len(index.parts)
-        behind, bound = (
-            None if place is None else natural_keys.unpack(pa.array([place], pa.binary()), kinds)
-            for place in (position, until)
-        )
-        request = self._reader.send(kind, statements.scan(behind, bound, rows))
-        return AskedScan(self._reader, kind, request, statements, rows, until)
+        return statements
 
     def _collation(self, statements: Statements, part: Part) -> Collation:
         if part.form != "string":

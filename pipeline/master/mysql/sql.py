@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pipeline import keys as natural_keys
 from pipeline.master.mysql.literals import Part, listed, quoted
 
 
@@ -46,6 +47,11 @@ class Statements:
         """The rows with these keys."""
         return f"{self._select(self._by_key)} WHERE {listed(self.key, key_columns)}"
 
+    def lookup_from(self, key_columns: Sequence[pa.Array], behind: Sequence[pa.Array] | None, rows: int) -> str:
+        """The next rows with these keys, in the scan's order; columns as a scan has them."""
+        limits = _range(self._by_scan, _bound(">", behind), None, rows, listed(self.key, key_columns))
+        return f"{self._select(self._by_key, *map(quoted, self._beside))}{limits}"
+
     def page(
         self,
         first: Sequence[pa.Array] | None,
@@ -78,6 +84,10 @@ class Statements:
         """Which of a scan's columns tell the place of a row."""
         every = [*self.columns, *self._beside]
         return [every.index(part.name) for part in self._by_scan.parts]
+
+    def place_in_scan(self, place: bytes) -> list[pa.Array]:
+        """The place of a row as the values of its columns."""
+        return natural_keys.unpack(pa.array([place], pa.binary()), ["binary"] * len(self._by_scan.parts))
 
     def count(self) -> str:
         return f"SELECT COUNT(*) FROM {quoted(self.table)}"
@@ -119,9 +129,9 @@ def _bound(how: str, place: Sequence[pa.Array] | None) -> _Bound | None:
     return None if place is None else (how, place)
 
 
-def _range(index: Index, low: _Bound | None, high: _Bound | None, rows: int) -> str:
+def _range(index: Index, low: _Bound | None, high: _Bound | None, rows: int, *conditions: str) -> str:
     """Rows in the index's order between two places; never OFFSET, which reads what it skips."""
-    where = index.without_null()
+    where = [*index.without_null(), *conditions]
     for bound in (low, high):
         if bound is not None:
             how, place = bound
