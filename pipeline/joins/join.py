@@ -149,8 +149,9 @@ def check(
     coder = KeyCoder(master.key_type, size.key_bytes)
     question = recipe.question(memory, relation(size, coder.words, master.unique), options)
     if not recipe.reads(master.unique, master.indexed):
+        kind = "an" if recipe.main.takes_repeated_keys else "a unique"
         raise NotUnique(
-            f"{recipe.name} needs a unique index on the natural key of the master table, which has none. "
+            f"{recipe.name} needs {kind} index on the natural key of the master table, which has none. "
             "Add one, or use auto, meshjoin or r-meshjoin, which need no index and deliver every row of a key."
         )
     if question.memory < recipe.model.least(question):

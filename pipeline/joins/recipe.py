@@ -45,8 +45,7 @@ class Recipe:
 
     def reads(self, unique: bool, indexed: bool) -> bool:
         """Whether it can work on a table whose key is unique, or has an index."""
-        repeated = self.main.takes_repeated_keys and not self.has_front_stage
-        return not self.needs_index or unique or (repeated and indexed)
+        return not self.needs_index or unique or (indexed and self.main.takes_repeated_keys)
 
     @classmethod
     def of(cls, algorithm: type[Algorithm]) -> Recipe:

@@ -171,7 +171,7 @@ def test_an_answer_is_right_for_some_moment_while_the_sale_was_in_the_join(varia
 def test_a_table_that_a_join_cannot_read_is_refused_by_the_joins_own_name(variant):
     master = MemoryMaster(master_table([1, 2], "integers"), unique=False)
     if recipe(str(variant)).needs_index:
-        with pytest.raises(NotUnique, match=f"^{re.escape(str(variant))} needs a unique index on the natural key"):
+        with pytest.raises(NotUnique, match=f"^{re.escape(str(variant))} needs (an|a unique) index on the natural key"):
             variant.build(master, 1 << 20)
     else:
         keys = pa.array([2, 3])

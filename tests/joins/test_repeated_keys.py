@@ -5,36 +5,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from pipeline.joins import Join, Options, make, recipe
 from pipeline.joins.parts.gathering import Gathering
 from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import VARIANTS, answer, drive, oracle, smallest_memory
-from tests.joins.workloads import key_pool, master_table, sales_keys
+from tests.joins.workloads import master_table, repeated
 from tests.kit.fakes import FakeClock
 
-TAKE_REPEATED_KEYS = [str(variant) for variant in VARIANTS if not recipe(str(variant)).needs_index]
+TAKE_REPEATED_KEYS = [str(variant) for variant in VARIANTS if recipe(str(variant)).reads(unique=False, indexed=True)]
 STAGED = [name for name in TAKE_REPEATED_KEYS if recipe(name).has_front_stage]
 of_all = pytest.mark.parametrize("variant", [v for v in VARIANTS if str(v) in TAKE_REPEATED_KEYS], ids=str)
 of_staged = pytest.mark.parametrize("name", STAGED)
 STALENESS = 300.0
-
-
-@st.composite
-def repeated(draw: st.DrawFn):
-    """Keys of sales, and a table where each key has none, one or many rows, anywhere in it."""
-    kind = draw(st.sampled_from(["integers", "texts", "two columns", "long texts"]))
-    keys = draw(st.sampled_from([1, 5, 40]))
-    times = draw(st.sampled_from([1, 2, 7, 60]))
-    random = np.random.default_rng(draw(st.integers(0, 2**32)))
-    pool = key_pool(kind, keys)
-    rows = [key for key in pool[: max(1, keys * 3 // 4)] for _ in range(random.integers(1, times + 1))]
-    random.shuffle(rows)
-    sales = draw(st.sampled_from([1, 30, 200]))
-    wanted = sales_keys(pool, sales, draw(st.floats(0, 1.5)), draw(st.sampled_from([0.0, 0.1])), random, kind)
-    cuts = draw(st.lists(st.integers(0, sales), max_size=3))
-    return wanted, master_table(rows, kind), cuts, draw(st.sampled_from([0, 700, 20_000, 1 << 20]))
 
 
 @of_all
@@ -42,7 +25,7 @@ def repeated(draw: st.DrawFn):
 @given(case=repeated())
 def test_every_sale_comes_out_with_all_rows_of_its_key_in_every_batch(variant, case):
     keys, table, cuts, spare = case
-    master = MemoryMaster(table, unique=False)
+    master = MemoryMaster(table, unique=False, indexed=True)
     join = variant.build(master, smallest_memory(variant, master) + spare)
     wanted = oracle(keys, table)
     for _ in range(3):
@@ -55,7 +38,7 @@ def sold(keys: int, times: int, sales: int, skew: float = 1.2, seed: int = 0) ->
     weights = 1.0 / np.arange(1, keys + 1) ** skew
     wanted = pa.array(random.choice(keys, sales, p=weights / weights.sum()))
     return wanted, MemoryMaster(
-        master_table([key for _ in range(times) for key in range(keys)], "integers"), unique=False
+        master_table([key for _ in range(times) for key in range(keys)], "integers"), unique=False, indexed=True
     )
 
 
@@ -137,7 +120,7 @@ def test_rows_that_are_read_while_the_table_changes_are_those_that_the_leading_s
     for seed in range(6):
         random = np.random.default_rng(seed)
         rows = np.sort(random.choice(len(master.table), len(master.table) // 2, replace=False))
-        half = MemoryMaster(master.table.take(pa.array(rows)), unique=False)
+        half = MemoryMaster(master.table.take(pa.array(rows)), unique=False, indexed=True)
         join = make(name, half, 200_000, Options(clock=FakeClock()))
         wanted = oracle(keys, half.table)
         assert answer(drive(join, keys, cuts=range(100, 3_000, 100))) == wanted

@@ -54,6 +54,22 @@ def workloads(draw: st.DrawFn) -> Workload:
     return Workload(keys, master_table(pool[:rows], kind), cuts, draw(st.sampled_from([0, 1, 700, 20_000, 1 << 20])))
 
 
+@st.composite
+def repeated(draw: st.DrawFn) -> tuple[pa.Array, pa.Table, list[int], int]:
+    """Keys of sales, and a table where each key has none, one or many rows, anywhere in it."""
+    kind = draw(st.sampled_from(["integers", "texts", "two columns", "long texts"]))
+    keys = draw(st.sampled_from([1, 5, 40]))
+    times = draw(st.sampled_from([1, 2, 7, 60]))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    pool = key_pool(kind, keys)
+    rows = [key for key in pool[: max(1, keys * 3 // 4)] for _ in range(random.integers(1, times + 1))]
+    random.shuffle(rows)
+    sales = draw(st.sampled_from([1, 30, 200]))
+    wanted = sales_keys(pool, sales, draw(st.floats(0, 1.5)), draw(st.sampled_from([0.0, 0.1])), random, kind)
+    cuts = draw(st.lists(st.integers(0, sales), max_size=3))
+    return wanted, master_table(rows, kind), cuts, draw(st.sampled_from([0, 700, 20_000, 1 << 20]))
+
+
 def key_pool(kind: str, size: int) -> list[object]:
     """Distinct keys, the tricky ones among them."""
     numbers = range(10, 10 + size)
