@@ -149,3 +149,15 @@ def at_least(least: int, **settings: int) -> None:
     for name, value in settings.items():
         if value < least:
             raise BadSetting(f"{name} = {value} must be at least {least}.", about=[name])
+
+
+def one_of(known: tuple[object, ...], **settings: object) -> None:
+    """Refuse settings of an algorithm that are none of these.
+
+    >>> one_of((1, 2), buffers=3)
+    Traceback (most recent call last):
+    pipeline.errors.BadSetting: buffers = 3 must be one of: 1, 2.
+    """
+    for name, value in settings.items():
+        if value not in known:
+            raise BadSetting(f"{name} = {value!r} must be one of: {', '.join(map(repr, known))}.", about=[name])

@@ -13,12 +13,12 @@ from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workp
 from pipeline.joins.cost import hybridjoin as page_cost
 from pipeline.joins.cost import xhybridjoin as cost
 from pipeline.joins.cost.question import Model
-from pipeline.joins.hybridjoin import HybridJoin
+from pipeline.joins.hybridjoin import HybridJoin, Read
 from pipeline.joins.hybridjoin import Settings as HybridJoinSettings
 from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import Slots
-from pipeline.joins.parts.pages import PageDirectory, Pages
+from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.resident import ResidentPages, RowNumbers
 from pipeline.joins.recipe import Recipe
 from pipeline.joins.xhybridjoin_published import PublishedExtendedHybridJoin
@@ -96,8 +96,6 @@ class ExtendedHybridJoin(HybridJoin):
         )
         self._generation = 0
         self._hits: list[Served] = []
-        self._asked: Slots = np.empty(0, np.int32)  # keys asked for by name in the last read, and their pages
-        self._pages_asked: Pages = np.empty(0, np.int32)
 
     # Algorithm 1.
     #    1  LOAD first partition p1 of R into the non-swappable part of the disk buffer.
@@ -155,17 +153,12 @@ class ExtendedHybridJoin(HybridJoin):
         self._keep_up_with(self._pages)
         # The page is kept, and not the row: it is new, or does not exist, or sorts elsewhere. Another read of the page
         # would not tell.
-        known = slots[self._resident.holds(self._keys.page_of[slots])]
-        if len(known):
-            self._unproved = np.union1d(self._unproved, known)
+        self._wanted.named.add(slots[self._resident.holds(self._wanted.page_of[slots])])
 
     #   15    READ the oldest join attribute value from Q.
     #   16    LOAD a disk partition p_i (where 2 <= i <= n) of R into the swappable part of the disk buffer using the
     #         join attribute value as an index.
-    def _read(self, page: int | None, asked: Slots) -> pa.Table:
-        self._asked, self._pages_asked = asked, self._keys.page_of[asked]
-        return super()._read(page, asked)
-
+    # As in HYBRIDJOIN: `_begin`, `_answer`.
     #   17    for each tuple r in p_i do
     #   18      if r in H then
     #   19        OUTPUT r join H
@@ -174,21 +167,21 @@ class ExtendedHybridJoin(HybridJoin):
     #   22      end if
     #   23    end for
     #   24  end while
-    def _probe(self, page: int | None, rows: pa.Table) -> list[Served]:
-        served = super()._probe(page, rows)
+    def _probe(self, read: Read, rows: pa.Table) -> list[Served]:
+        served = super()._probe(read, rows)
         if self.split.l:
-            self._observe(page, rows, sum(len(piece.sales) for piece in served))
+            self._observe(read, rows, sum(len(piece.sales) for piece in served))
         return served
 
-    def _observe(self, page: int | None, rows: pa.Table, sales: int) -> None:
+    def _observe(self, read: Read, rows: pa.Table, sales: int) -> None:
         """What a page has served says whether it is worth keeping."""
-        found = self._keys.page_of[self._asked] != self._pages_asked
+        found = self._waiting.index.find(read.codes) == ABSENT  # among those that wait
         if found.any():
-            self._resident.distrust(self._pages_asked[found])
-        if page is not None:
-            self._resident.observe(page, sales)
+            self._resident.distrust(read.pages[found])
+        if read.page is not None and read.page.generation == self._pages.generation:
+            self._resident.observe(read.page.page, sales)
             if len(rows) < self._pages.limit:
-                self._resident.consider(page, sales, rows, self.asked_at)
+                self._resident.consider(read.page.page, sales, rows, self.asked_at)
 
     @property
     def room(self) -> int:

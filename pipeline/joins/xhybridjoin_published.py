@@ -90,7 +90,7 @@ class PublishedExtendedHybridJoin(HybridJoin):
         places, numbers = self._waiting.match(self._first.codes)
         if not len(places):
             return []
-        self._leave(self._waiting.slot[places])
+        self._wanted.leave(self._waiting.slot[places])
         self.statistics.hits += len(places)
         self.statistics.misses -= len(places)  # as which they came in
         rows, match = matched_rows(self._first.rows, numbers)

@@ -181,6 +181,11 @@ class ChargedMaster:
         return keys if self.rows.unique else keys.unique()
 
     def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
+        return self.begin_page(first, until, rows, also).answer()
+
+    def begin_page(
+        self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None
+    ) -> _Begun[pa.Table]:
         need_index(self._indexed, "a page")
         start = 0 if first is None else int(self.rows.first_at(np.array([first]))[0])
         bound = self.rows.rows if until is None else int(self.rows.first_at(np.array([until]))[0])
@@ -199,7 +204,7 @@ class ChargedMaster:
         else:
             both = np.union1d(self._pages(np.array([start]), np.array([end])), named)
             done = self._arm.read_at(0, both, self._page_bytes)
-        return self._begun("page", numbers, done, lambda table: table).answer()
+        return self._begun("page", numbers, done, lambda table: table)
 
     def order(self, keys: pa.Array) -> npt.NDArray[Any]:
         return order.of_integers(keys)

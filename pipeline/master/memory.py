@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from pipeline.master.asking import need_distinct, need_index, need_rows
 from pipeline.master.port import KEY, MasterStatistics, Reads, Scan
 
 _Place = tuple[Any, ...]  # where a row stands in the master's own order
+Answer = TypeVar("Answer")
 
 
 class MemoryMaster:
@@ -151,7 +152,7 @@ class MemoryMaster:
         last = pickle.dumps(self._places[end - 1])
         return Scan(answer, last, last == until)
 
-    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> _Begun:
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> _Begun[Scan]:
         return _Begun(self.scan(position, rows, until))
 
     def borders(self, rows: int) -> pa.Array:
@@ -169,6 +170,11 @@ class MemoryMaster:
             need_distinct(also, self.key_type)
             page = np.concatenate([page, np.setdiff1d(self._rows_of(also), page)])
         return self._answer("page", page)
+
+    def begin_page(
+        self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None
+    ) -> _Begun[pa.Table]:
+        return _Begun(self.page(first, until, rows, also))
 
     def order(self, keys: pa.Array) -> npt.NDArray[Any]:
         if pa.types.is_integer(self.key_type):
@@ -209,13 +215,13 @@ class MemoryMaster:
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """A scan that shows the rows of the moment in which it was asked for."""
+class _Begun(Generic[Answer]):
+    """A read that shows the rows of the moment in which it was asked for."""
 
-    scan: Scan
+    result: Answer
 
-    def answer(self) -> Scan:
-        return self.scan
+    def answer(self) -> Answer:
+        return self.result
 
     def abandon(self) -> None:
         pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy.typing as npt
 import pyarrow as pa
@@ -36,10 +36,13 @@ class Scan:
     reached: bool  # nothing is left up to the bound of the scan (up to the end of R, if it had none)
 
 
-class ScanUnderWay(Protocol):
-    """A scan that was asked for: the server works on it while the caller does something else."""
+AnswerOf = TypeVar("AnswerOf", covariant=True)
 
-    def answer(self) -> Scan:
+
+class UnderWay(Protocol[AnswerOf]):
+    """A read that was asked for: the server works on it while the caller does something else."""
+
+    def answer(self) -> AnswerOf:
         """Wait for it."""
         ...
 
@@ -139,7 +142,7 @@ class Master(Protocol):
         """
         ...
 
-    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> ScanUnderWay:
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> UnderWay[Scan]:
         """As `scan`, without waiting for the answer."""
         ...
 
@@ -153,6 +156,12 @@ class Master(Protocol):
         As many rows as asked for may not be all. Plus all rows whose key is among `also`: with them the answer proves
         whether those keys exist, wherever they sort. No row comes twice.
         """
+        ...
+
+    def begin_page(
+        self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None
+    ) -> UnderWay[pa.Table]:
+        """As `page`, without waiting for the answer."""
         ...
 
     def order(self, keys: pa.Array) -> npt.NDArray[Any]:

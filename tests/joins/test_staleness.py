@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.joins import Options, make, recipe
 from pipeline.master.memory import MemoryMaster
-from pipeline.master.port import Scan, ScanUnderWay
+from pipeline.master.port import Scan, UnderWay
 from tests.joins.harness import VARIANTS, Variant, answer, drive
 from tests.joins.workloads import thousands
 from tests.kit.fakes import FakeClock
@@ -37,7 +37,7 @@ class SlowMaster(MemoryMaster):
     def page(self, first: object, until: object, rows: int, also: pa.Array | None = None) -> pa.Table:
         return self._later(super().page(first, until, rows, also))
 
-    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> ScanUnderWay:
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> UnderWay[Scan]:
         asked, later = MemoryMaster.scan(self, position, rows, until), self._later
 
         class Asked:

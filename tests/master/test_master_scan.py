@@ -193,3 +193,14 @@ def test_a_scan_under_way_disturbs_no_other_read_and_none_is_disturbed_by_it(ser
     master.begin_scan(second.position, 200).abandon()
     assert master.lookup(pa.array([b"c0499"]))["surrogate_key"].to_pylist() == [500]
     assert numbers(master.scan(second.position, 200).rows.to_pylist()) == list(range(401, 501))
+
+
+@pytest.mark.parametrize("connections", [1, 2])
+def test_a_page_under_way_disturbs_no_other_read_and_none_is_disturbed_by_it(server, connections):
+    server.table("code VARCHAR(20)", [(f"c{n:04}",) for n in range(500)])
+    master = server.master(CODE, connections=connections)
+    under_way = master.begin_page(b"c0100", b"c0200", 300, also=pa.array([b"c0007", b"c0150", b"none"]))
+    assert master.lookup(pa.array([b"c0009"]))["surrogate_key"].to_pylist() == [10]
+    assert sorted(under_way.answer()["surrogate_key"].to_pylist()) == [8, *range(101, 201)]
+    master.begin_page(None, b"c0100", 300).abandon()
+    assert numbers(master.page(b"c0490", None, 300).to_pylist()) == list(range(491, 501))

@@ -18,14 +18,14 @@ from pipeline.joins.cost.question import Question, Relation, Stream
 from pipeline.joins.cost.search import best, grid
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.budget import most_that_fit
+from pipeline.joins.parts.byname import KEY_BYTES as NAMED_BYTES
 from pipeline.joins.parts.bypage import KEY_BYTES, PAGE_BYTES
+from pipeline.joins.parts.pagedemand import PAGE_BYTES as DEMAND_BYTES
 from pipeline.joins.parts.pages import PageDirectory
 from pipeline.joins.parts.resident import ResidentPages
 from pipeline.joins.parts.waiting import WaitingSales
 
-SALE_BYTES = (
-    KEY_BYTES + 4
-)  # beside a waiting sale: where its key lies, and its place among those to be asked for by name
+SALE_BYTES = KEY_BYTES + NAMED_BYTES  # beside a waiting sale: where its key lies, and whether it is asked for by name
 _NAMED_SHARE = 8  # one key is asked for by name, besides the oldest, for so many rows of a page
 
 
@@ -35,6 +35,16 @@ class Paged(Protocol):
     @property
     def d(self) -> int:
         """Rows a page; 0: as the model finds best."""
+        ...
+
+    @property
+    def next(self) -> str:
+        """The page that is read: the oldest sale's, or the best one."""
+        ...
+
+    @property
+    def buffers(self) -> int:
+        """For pages."""
         ...
 
 
@@ -162,11 +172,16 @@ def sales_in(memory: float, question: Question[object]) -> int:
     return most_that_fit(memory, lambda h_S: sale_bytes(h_S, question), max(0, int(memory)))
 
 
-def fixed_bytes(d: int, question: Question[object]) -> float:
+def fixed_bytes(d: int, question: Question[Paged]) -> float:
     """What pages of d rows take before any sale has come."""
-    R = question.R
+    R, settings = question.R, question.settings
     known = directory_bytes(d, R) + page_heads_bytes(d, R)
-    return page_bytes(d, question) + question.accounting.beside(known)
+    if settings.next == "best":
+        known += DEMAND_BYTES * pages(d, R) * 3 // 2
+    buffers = page_bytes(d, question)
+    if settings.buffers > 1:  # as its rows come: what is made of them is made of one page at a time
+        buffers += question.accounting.rows(d, R.v_R, 2 * d * R.v_R)
+    return buffers + question.accounting.beside(known)
 
 
 def page_sizes(question: Question[Paged]) -> list[int]:

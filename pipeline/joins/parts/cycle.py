@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from pipeline.master.port import Master, ScanUnderWay
+from pipeline.master.port import Master, Scan, UnderWay
 
 SEGMENT_BYTES = 150  # a slot of Q, beside the scan's position, which is as long as a key or two
 
@@ -57,7 +57,7 @@ class CyclicScan:
         self.met_by_newest = 0  # rows read since the newest segment came in
         self._master = master
         self._apart, self._ahead = apart, ahead
-        self._under_way: ScanUnderWay | None = None
+        self._under_way: UnderWay[Scan] | None = None
         self._late: int | None = None  # position of the last sale that came in while a read was under way
         self._segments: deque[_Segment] = deque()  # the oldest first
         self._position: bytes | None = None  # survives micro-batches
@@ -96,7 +96,7 @@ class CyclicScan:
             self._under_way = self._begin()
         return scan.rows
 
-    def _begin(self) -> ScanUnderWay:
+    def _begin(self) -> UnderWay[Scan]:
         waiting = (segment for segment in self._segments if not self._is_complete(segment))
         oldest = next(waiting, None)
         until = oldest.start if oldest and oldest.cycle < self._cycle else None

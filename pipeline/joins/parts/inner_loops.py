@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 
 from pipeline.joins.parts.compiling import compiled, numba, part
+from pipeline.joins.parts.demand_loops import wanted as wanted
+from pipeline.joins.parts.demand_loops import wanted_by as wanted_by
+from pipeline.joins.parts.demand_loops import wanted_no_more as wanted_no_more
+from pipeline.joins.parts.demand_loops import worth_most as worth_most
 
 _ODD = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F], np.uint64)
 _HALF, _FIRST = np.uint64(32), np.uint64(0)

@@ -75,7 +75,7 @@ class KeyCoder:
         if self.is_integer:
             return pa.array(np.ascontiguousarray(codes[:, 0]).view(np.int64))
         codes = np.ascontiguousarray(codes)
-        raw = codes.view(np.uint8).reshape(len(codes), -1)
+        raw = codes.view(np.uint8).reshape(len(codes), _WORD * codes.shape[1])
         lengths = raw[:, -1]
         if (lengths == _DIGEST).any():
             texts = [self._long[r.tobytes()].as_py() if r[-1] == _DIGEST else r[: r[-1]].tobytes() for r in raw]

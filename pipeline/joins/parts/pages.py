@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.master.port import Master
+from pipeline.master.port import Master, UnderWay
 
 Pages = npt.NDArray[np.int32]
 
@@ -17,6 +18,15 @@ _SLACK, _LEAST_SLACK = 0.125, 4  # room for pages that are split: a share of all
 KEYS_AT_ONCE = 1_024  # whose pages a caller should ask for together: texts take several times their size on the way
 _ORDERED_AT_ONCE = 256  # keys; to find out how a text sorts takes several times its size
 _SORTED_TEXT = 32  # bytes of a text that `master.order` looks at
+
+
+@dataclass(frozen=True)
+class PageRead:
+    """The read of a page under way."""
+
+    page: int
+    generation: int  # of the directory: while it is the same, the page's number is
+    under_way: UnderWay[pa.Table]
 
 
 class PageDirectory:
@@ -88,12 +98,21 @@ class PageDirectory:
 
     def read(self, page: int, also: pa.Array | None = None) -> pa.Table:
         """The rows of a page, and all rows whose key is among `also` (distinct), wherever they are."""
+        return self.answer(self.begin(page, also))
+
+    def begin(self, page: int, also: pa.Array | None = None) -> PageRead:
+        """As `read`, without waiting for the answer."""
         self._need()
         until = self._next[page]
-        rows = self._master.page(self._first(page), None if until == _NONE else self._first(until), self.limit, also)
-        if len(rows) >= self.limit:
+        last = None if until == _NONE else self._first(until)
+        begun = self._master.begin_page(self._first(page), last, self.limit, also)
+        return PageRead(page, self.generation, begun)
+
+    def answer(self, read: PageRead) -> pa.Table:
+        rows = read.under_way.answer()
+        if len(rows) >= self.limit and read.generation == self.generation:
             self._overflows += 1
-            self._split(page, rows["key"])
+            self._split(read.page, rows["key"])
         return rows
 
     @property

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline import keys as natural_keys
 from pipeline.master.mysql.pool import Request
 from pipeline.master.mysql.reading import Reader
 from pipeline.master.mysql.sql import Statements
-from pipeline.master.port import Scan
+from pipeline.master.port import KEY, Scan
 
 
 @dataclass
@@ -24,6 +25,27 @@ class Asked:
     def abandon(self) -> None:
         if self.request is not None:
             self.request.abandon()
+
+
+@dataclass
+class AskedPage:
+    """A page under way."""
+
+    reader: Reader
+    request: Request
+    others: pa.Array | None = None  # keys that were asked for besides
+
+    def answer(self) -> pa.Table:
+        raw = self.reader.receive("page", self.request)
+        if self.others is None:
+            return self.reader.decode("page", raw)
+        answer = self.reader.decode("page", raw[:-1])
+        # Rows with one of the other keys are taken from their own part of the answer, where none of them is missing.
+        asked_for = pc.is_in(answer[KEY], value_set=self.others)
+        return answer.filter(pc.equal(asked_for, pc.equal(raw[-1], b"1"))).combine_chunks()
+
+    def abandon(self) -> None:
+        self.request.abandon()
 
 
 @dataclass

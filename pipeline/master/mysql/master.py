@@ -19,7 +19,7 @@ from pipeline.config.settings import MasterData
 from pipeline.errors import BadContract, MillraceError
 from pipeline.master import order
 from pipeline.master.mysql import rows as rows_of
-from pipeline.master.mysql.asked import Asked, AskedScan
+from pipeline.master.mysql.asked import Asked, AskedPage, AskedScan
 from pipeline.master.mysql.catalogue import Catalogue
 from pipeline.master.mysql.drivers import as_rows
 from pipeline.master.mysql.fitting import no_scan_index, no_unique_index, notes, violations, without_unique_index
@@ -134,16 +134,15 @@ class MySqlMaster:
             behind = self._place(key[len(key) - 1 :])
 
     def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
+        return self.begin_page(first, until, rows, also).answer()
+
+    def begin_page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> AskedPage:
         statements = self._by_key("page")
         low, high = (None if key is None else self._place(pa.array([key], self.key_type)) for key in (first, until))
         others, columns = (None, None) if also is None else rows_of.possible(also, self._types)
         if others is None or not len(others):
-            return self._reader.decode("page", self._reader.read("page", statements.page(low, high, rows, None)))
-        raw = self._reader.read("page", statements.page(low, high, rows, columns))
-        answer = self._reader.decode("page", raw[:-1])
-        # Rows with one of the other keys are taken from their own part of the answer, where none of them is missing.
-        asked_for = pc.is_in(answer[KEY], value_set=others)
-        return answer.filter(pc.equal(asked_for, pc.equal(raw[-1], b"1"))).combine_chunks()
+            return AskedPage(self._reader, self._reader.send("page", statements.page(low, high, rows, None)))
+        return AskedPage(self._reader, self._reader.send("page", statements.page(low, high, rows, columns)), others)
 
     def order(self, keys: pa.Array) -> npt.NDArray[Any]:
         if pa.types.is_integer(self.key_type):
