@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,15 @@ class Served:
     rows: pa.Table  # master rows: only those that matched, unless the table is kept in memory anyway
     match: Positions  # for each of `sales` its row in `rows`, or ABSENT
     absent_keys: Codes | None = None  # of the sales that are ABSENT, in order; None: not told
+
+    def with_its_own_rows(self) -> Served:
+        """Few sales must not keep a whole table of rows in memory for as long as their user has them."""
+        if len(self.match) * 4 >= len(self.rows):
+            return self
+        match = self.match.copy()
+        found = match != ABSENT
+        rows, match[found] = matched_rows(self.rows, match[found])
+        return replace(self, rows=rows, match=match)
 
 
 @dataclass(frozen=True)

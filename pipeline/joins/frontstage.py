@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace, matched_rows
+from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace
 from pipeline.joins.cost.frontstage import FrontStageModel, Settings, Split, behind, cached_rows, settings
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.cache import RowCache
@@ -18,8 +18,7 @@ from pipeline.joins.parts.gathering import Gathering
 from pipeline.joins.parts.hits import Hits
 from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes, picked
-from pipeline.joins.parts.keyindex import KeyIndex
-from pipeline.joins.parts.newcomers import Newcomers
+from pipeline.joins.parts.newcomers import Newcomers, counted
 from pipeline.joins.parts.runs import begins, runs
 from pipeline.joins.parts.threshold import Threshold
 from pipeline.joins.recipe import Recipe
@@ -146,7 +145,7 @@ class FrontStage(Algorithm):
     #   22    DELETE the oldest w tuples from H_S along with their corresponding pointers from Q
     #   23  end while
     def iterate(self, drain: bool) -> list[Served]:
-        served = [_few_rows(Served(sales, rows, match)) for sales, match, rows in self._hits.take()]
+        served = [Served(sales, rows, match).with_its_own_rows() for sales, match, rows in self._hits.take()]
         if self.inner.pending:
             fetched = self.inner.iterate(drain)
             for piece in fetched:
@@ -178,7 +177,7 @@ class FrontStage(Algorithm):
                 expires = self._expiry(self._asked_at, len(worth), self._row_life)
                 self.cache.consider(Newcomers(self.codes_of(rows), rows, f[worth], expires))
         if piece.absent_keys is not None and len(piece.absent_keys) and not self._settings.published:
-            codes, f = _counted(piece.absent_keys)
+            codes, f = counted(piece.absent_keys)
             worth = np.flatnonzero(f > self.threshold.value)
             expires = self._expiry(self._asked_at, len(worth), self.workplace.absent_staleness)
             self.cache.consider(Newcomers(picked(codes, worth), None, f[worth], expires))
@@ -259,22 +258,5 @@ def before(recipe: Recipe, name: str = "") -> Recipe:
     )
 
 
-def _few_rows(piece: Served) -> Served:
-    """Few sales must not keep a whole table of rows in memory for as long as their user has them."""
-    if len(piece.match) * 4 >= len(piece.rows):
-        return piece
-    match = piece.match.copy()
-    found = match != ABSENT
-    rows, match[found] = matched_rows(piece.rows, match[found])
-    return Served(piece.sales, rows, match)
-
-
 def _all(positions: Positions) -> npt.NDArray[np.bool_]:
     return np.ones(len(positions), np.bool_)
-
-
-def _counted(codes: Codes) -> tuple[Codes, npt.NDArray[np.float32]]:
-    """The distinct keys, and how often each comes."""
-    slots = KeyIndex(len(codes), codes.shape[1]).add(codes)
-    _, first, counts = np.unique(slots, return_index=True, return_counts=True)
-    return picked(codes, first), counts.astype(np.float32)

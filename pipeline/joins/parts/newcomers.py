@@ -60,6 +60,13 @@ class Coming:
     rows: pa.Table
 
 
+def counted(codes: Codes) -> tuple[Codes, npt.NDArray[np.float32]]:
+    """The distinct keys, and how often each comes."""
+    slots = KeyIndex(len(codes), codes.shape[1]).add(codes)
+    _, first, counts = np.unique(slots, return_index=True, return_counts=True)
+    return picked(codes, first), counts.astype(np.float32)
+
+
 def together(newcomers: list[Newcomers], schema: pa.Schema, words: int) -> Coming:
     codes = np.concatenate([some.codes for some in newcomers])
     key = KeyIndex(len(codes), words).add(codes)
