@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import msgspec
@@ -12,13 +12,13 @@ from pipeline import joins
 from pipeline.bench.curves import CURVES
 from pipeline.bench.machines import ACCOUNTINGS, MACHINES
 from pipeline.bench.points import Point
-from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
+from pipeline.joins.cost.accounting import AS_MEASURED, Accounting, AsPublished
 
 
 def check(point: Point) -> None:
     """Refuse what names something that is not there, by a ValueError."""
     one_of("machine", point.machine, MACHINES)
-    _ = point.data
+    _ = point.data, accounting(point)
     if point.curve:
         one_of("curve", point.curve.of, CURVES)
     if point.join:
@@ -34,7 +34,14 @@ def check(point: Point) -> None:
 
 def accounting(point: Point) -> Accounting:
     """How its memory is counted."""
-    return ACCOUNTINGS[point.machine] if point.accounting == "as published" else AS_MEASURED
+    if point.accounting == "as measured":
+        return AS_MEASURED
+    of_the_paper = ACCOUNTINGS[point.machine]
+    if isinstance(point.accounting, str):
+        return of_the_paper
+    for name in point.accounting:
+        one_of("part of an accounting", name, [field.name for field in fields(of_the_paper)])
+    return msgspec.convert(asdict(of_the_paper) | point.accounting, AsPublished)
 
 
 def one_of(kind: str, name: str, names: Collection[str]) -> None:

@@ -75,7 +75,8 @@ class Point(_Strict, frozen=True, kw_only=True):
     join: str = ""  # none: only sales are looked at
     settings: dict[str, Any] = {}
     memory: Size = 0
-    accounting: Literal["as published", "as measured"] = "as published"  # how that is counted
+    # How that is counted; a table: as published, but for these.
+    accounting: Literal["as published", "as measured"] | dict[str, float] = "as published"
     pool: Size = 0  # the page pool behind look-ups
     buffer: Size = 0  # a join's b or d, told in bytes of rows; 0: as its settings say
     warm_up: WarmUp = WarmUp()

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from datetime import datetime, timezone
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -152,6 +153,7 @@ def now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
+@lru_cache
 def commit() -> str:
     """Of the clone this runs in, with a + if its product has changed since; of an installed package, its version."""
     product = Path(__file__).parents[1]

@@ -13,7 +13,7 @@ from pipeline.bench.points import Point
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """What one run of a point told."""
 
-    numbers: dict[str, float] = {}  # by name: rate, processing_time, hits, ...; see `millrace bench list --numbers`
+    numbers: dict[str, float] = {}  # by name: rate, processing_time, hits, ...; deploy/docs/experiments.md has them all
     predicted: dict[str, float] = {}  # the same names, by our cost models
     curve: list[float] = []  # of a point with a curve: what was told in each of its places
     refused: str = ""  # the join cannot work like this, and says why

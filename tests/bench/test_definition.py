@@ -110,6 +110,10 @@ WRONG = {
     "there is no machine 'pdp11'": ('machine = "hybridjoin-2011"', 'machine = "pdp11"'),
     "there is no join 'mash'": ('join = "meshjoin"', 'join = "mash"'),
     "inlj: published unknown; there are batch": ('join = "inlj"', 'join = "inlj"\nsettings = {published = true}'),
+    "there is no part of an accounting 'v_T', but v_S": (
+        "row_bytes = 100}",
+        "row_bytes = 100}\naccounting = {v_T = 1}",
+    ),
     "a point that is run needs a join": ('join = "inlj"', 'join = ""'),
     "a reduction names series c": ("over = {b", "over = {c"),
     "at the end of a table declaration": ("[y]", "[y"),
