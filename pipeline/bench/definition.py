@@ -1,26 +1,20 @@
 """An experiment as its file says it, and the points that come of it. The format: `deploy/docs/experiments.md`.
 
 What shapes a point is put together from layers, each over the ones before it: `always`, the series, z, x, and
-what a reduction (`smoke`, or that of a target) has instead. All is checked when a file is read.
+what a reduction (`smoke`, or that of a target) has instead.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from pipeline.bench import known
 from pipeline.bench.claims import Claim
-from pipeline.bench.equations import EQUATIONS
 from pipeline.bench.points import Point
-from pipeline.config import toml
-from pipeline.errors import BadSetting, MillraceError
-
-EXPERIMENTS = Path(__file__).with_name("experiments")
+from pipeline.errors import MillraceError
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,32 +110,6 @@ class Place(msgspec.Struct, frozen=True):
     z: float | None = None
 
 
-def load(file: Path) -> Experiment:
-    """The experiment of a file; refuses whatever is not understood."""
-    try:
-        document = toml.loads(file.read_text("utf-8"))
-        known = {field.name for field in msgspec.structs.fields(Series)}
-        for key, series in document.get("series", {}).items():
-            own = {name: value for name, value in series.items() if name in known and name != "point"}
-            document["series"][key] = own | {"point": {n: v for n, v in series.items() if n not in own}}
-        experiment = msgspec.convert(document, Experiment)
-        if (experiment.paper, experiment.figure) != (file.parent.name, file.stem):
-            raise ValueError(f"it calls itself {experiment.name}, and lies in {file.parent.name}/{file.name}")
-        _check(experiment)
-        for reduction in (None, experiment.smoke, experiment.mysql):
-            for _ in places_and_points(reduced(experiment, reduction)):
-                pass
-    except ValueError as wrong:
-        raise BadSetting(f"{file.parent.name}/{file.name}: {str(wrong).rstrip('.')}.") from None
-    return experiment
-
-
-def experiments(folder: Path = EXPERIMENTS) -> dict[str, Experiment]:
-    """All of a folder, by name, in the papers' order."""
-    loaded = map(load, sorted(folder.glob("*/*.toml"), key=lambda file: (file.parent.name, _numbers(file.stem))))
-    return {experiment.name: experiment for experiment in loaded}
-
-
 def reduced(experiment: Experiment, reduction: Reduction | None) -> Experiment:
     """The same with other sizes. Claims at places that are left out move to the place of the same rank."""
     if reduction is None:
@@ -227,26 +195,6 @@ def _with(parts: Mapping[str, Any], axis: Axis, value: float, sets: Mapping[str,
     return put
 
 
-def _check(experiment: Experiment) -> None:
-    z = experiment.z.values if experiment.z else []
-    for key, series in experiment.series.items():
-        if not set(series.x) <= set(experiment.x.values):
-            raise ValueError(f"series {key} has x = {series.x}, of which some are not among {experiment.x.values}")
-        if series.by == "equation" and not series.equation:
-            raise ValueError(f"series {key} goes by an equation, and names none")
-        if series.equation:
-            known.one_of("equation", series.equation, EQUATIONS)
-    for printed in experiment.printed:
-        if printed.series not in experiment.series or (printed.z is not None and printed.z not in z):
-            raise ValueError(f"a printed point is of series {printed.series}, z = {printed.z}: there is none")
-    for claim in experiment.claims:
-        claim.check(experiment.series, experiment.x.values, z)
-    for reduction in (experiment.smoke, experiment.mysql):
-        for name in (*reduction.series, *reduction.over) if reduction else ():
-            if name not in experiment.series:
-                raise ValueError(f"a reduction names series {name}, and there are {', '.join(experiment.series)}")
-
-
 def _ranks(values: list[float], fewer: list[float]) -> dict[float, float]:
     """For each value that of the same rank among fewer ones.
 
@@ -255,8 +203,3 @@ def _ranks(values: list[float], fewer: list[float]) -> dict[float, float]:
     """
     last = max(1, len(values) - 1)
     return {value: fewer[rank * (len(fewer) - 1) // last] for rank, value in enumerate(values)}
-
-
-def _numbers(figure: str) -> tuple[tuple[int, str], ...]:
-    """Figure 10a comes behind figure 9."""
-    return tuple((int(digits or 0), letters) for digits, letters in re.findall(r"(\d*)(\D*)", figure))

@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pipeline.bench.charged_target import Charged
-from pipeline.bench.definition import Experiment, experiments, reduced
+from pipeline.bench.definition import Experiment, reduced
+from pipeline.bench.files import experiments
 from pipeline.bench.results import Store
 from pipeline.bench.running import run
 from pipeline.bench.target import Target
@@ -20,7 +21,7 @@ TARGETS: Mapping[str, Callable[[], Target]] = {"charged": Charged}
 def work(names: Sequence[str], master: str, folder: Path | None, smoke: bool, again: bool) -> Path:
     """Run them; say where the results are. Without a folder: a new one."""
     if master not in TARGETS:
-        raise BadSetting(f"--master {master}: there are {', '.join(TARGETS)}.")
+        raise BadSetting(f"--master {master}: there is {', '.join(TARGETS)}.")
     runnable = [
         reduced(experiment, experiment.smoke) if smoke else at
         for experiment in chosen(experiments(), names)

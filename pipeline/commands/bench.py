@@ -16,7 +16,7 @@ FOLDER = Path("millrace-results")
 @commands.command("list")
 def list_all(results: Results = FOLDER, master: str = "charged") -> None:
     """List the experiments, with what is done of each."""
-    from pipeline.bench.definition import experiments
+    from pipeline.bench.files import experiments
     from pipeline.bench.overview import overview
 
     print("\n".join(overview(experiments().values(), results, master)))
@@ -47,6 +47,6 @@ def compare(
 ) -> None:
     """Judge the papers' claims by the raw results: a page, and a plot for each figure beside them."""
     from pipeline.bench.compare import compare as write
-    from pipeline.bench.definition import experiments
+    from pipeline.bench.files import experiments
 
     print(write(experiments(), results, to, plots))

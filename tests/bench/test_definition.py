@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.bench.definition import Place, load, places_and_points, reduced
+from pipeline.bench.definition import Place, places_and_points, reduced
+from pipeline.bench.files import load
 from pipeline.errors import BadSetting
 
 WHOLE = """

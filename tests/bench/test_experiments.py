@@ -9,7 +9,8 @@ import pytest
 from pipeline.bench.charged_target import Charged
 from pipeline.bench.claims import Claim
 from pipeline.bench.compare import page
-from pipeline.bench.definition import EXPERIMENTS, Experiment, load, reduced
+from pipeline.bench.definition import Experiment, reduced
+from pipeline.bench.files import EXPERIMENTS, load
 from pipeline.bench.lines import Lines
 from pipeline.bench.plots import plot
 from pipeline.bench.results import Store

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from pipeline.bench.compare import compare
-from pipeline.bench.definition import Experiment, load
+from pipeline.bench.definition import Experiment
+from pipeline.bench.files import load
 from pipeline.bench.points import Point
 from pipeline.bench.results import Store, mean_and_interval
 from pipeline.bench.running import run
