@@ -12,7 +12,9 @@ from pipeline.bench.claims import Claim
 from pipeline.bench.definition import Experiment
 from pipeline.bench.lines import Lines
 from pipeline.bench.numbers import spaced, taken
-from pipeline.bench.told import TARGETS, Told, told
+from pipeline.bench.told import TARGETS, Told, gaps, told
+
+_CLOSE = {"charged": 0.15, "mysql": 0.2}  # what our predictions are held to
 
 _HEAD = """\
 # The papers' claims, and what becomes of them here
@@ -61,10 +63,12 @@ def plot_of(experiment: Experiment, folder: Path) -> Path:
 
 
 def _summary(all_told: Sequence[Told]) -> Iterator[str]:
-    yield "| paper | figures | of them run | claims | hold | do not | not judged yet |\n|---|---|---|---|---|---|---|\n"
+    yield "| paper | figures | of them run | claims | hold | do not | not judged yet | predictions within 15 % |\n"
+    yield "|---|---|---|---|---|---|---|---|\n"
     for paper in dict.fromkeys(each.experiment.paper for each in all_told):
         mine = [each for each in all_told if each.experiment.paper == paper]
         verdicts = [verdict for each in mine for row in _rows(each) for verdict in [row[-2]]]
+        found = [gap for each in mine if "charged" in each.results for gap in gaps(each, "charged")]
         counts = [
             len(mine),
             sum(bool(each.results) for each in mine),
@@ -72,6 +76,7 @@ def _summary(all_told: Sequence[Told]) -> Iterator[str]:
             sum(verdict.startswith("yes") for verdict in verdicts),
             sum(verdict.startswith("**no") for verdict in verdicts),
             verdicts.count("-"),
+            f"{sum(gap.by <= _CLOSE['charged'] for gap in found)} of {len(found)}",
         ]
         yield f"| [{paper}](#{paper}) | {' | '.join(map(str, counts))} |\n"
 
@@ -87,10 +92,21 @@ def _section(each: Told, folder: Path, to: Path) -> Iterator[str]:
         yield from (f"| {' | '.join(row)} |\n" for row in rows)
     if each.results:
         yield f"\n![{experiment.name}]({_link(plot_of(experiment, folder), to)})\n\n{_caption(each)}\n"
+    for target in each.results:
+        yield from _prediction(each, target)
     for target, result in each.results.items():
         for series, refused in lines.refusals(result).items():
             label, places = experiment.series[series].label, ", ".join(f"{x:g}" for x in refused.at)
             yield f"\n{label} cannot work ({target}) at {places}. At {refused.at[0]:g}: {refused.why}\n"
+
+
+def _prediction(each: Told, target: str) -> Iterator[str]:
+    """How far our models are from what was measured."""
+    if found := gaps(each, target):
+        bound, worst = _CLOSE[target], max(found, key=lambda gap: gap.by)
+        close = f"{sum(gap.by <= bound for gap in found)} of {len(found)} points within {taken('apart', bound)}"
+        furthest = f"{taken('apart', worst.by)}, at {worst.x:g} of {each.experiment.series[worst.series].label}"
+        yield f"\nOur prediction beside it ({target}): {close}; furthest, by {furthest}.\n"
 
 
 def _rows(each: Told) -> Iterator[list[str]]:

@@ -22,6 +22,27 @@ class Told:
     predicted: Mapping[str, Lines]  # by target
 
 
+@dataclass(frozen=True)
+class Gap:
+    """How far our prediction is from what was measured, as a share of that."""
+
+    by: float
+    series: str
+    x: float
+    z: float | None
+
+
+def gaps(each: Told, target: str) -> list[Gap]:
+    """Of every point that has both."""
+    measured, predicted = each.sources[target], each.predicted[target]
+    return [
+        Gap(abs(predicted.of[key][x][0] / mean - 1), key[0], x, key[1])
+        for key, line in measured.of.items()
+        for x, (mean, _) in line.items()
+        if each.experiment.series[key[0]].by == "operator" and mean and x in predicted.of.get(key, {})
+    ]
+
+
 def told(experiment: Experiment, folder: Path) -> Told:
     """With what the folder has of it."""
     loaded = {target: Store(folder, target).load(experiment.name) for target in TARGETS}

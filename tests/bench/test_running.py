@@ -153,7 +153,8 @@ def test_a_page_says_what_holds_and_why_what_does_not(tmp_path: Path) -> None:
     assert "| as fast as 150 | 4.2 | It | judged by ≥ 150 | - | not run | not run | - |  |" in told(tmp_path, here)
     ran(tmp_path, here)
     assert "| 102 (at 100) | not run | **no** | there is a reason. |" in told(tmp_path, here)
-    assert "| [a-paper](#a-paper) | 1 | 1 | 1 | 0 | 1 | 0 |" in told(tmp_path, here)
+    assert "| [a-paper](#a-paper) | 1 | 1 | 1 | 0 | 1 | 0 | 0 of 2 |" in told(tmp_path, here)
+    assert "(charged): 0 of 2 points within 15 %; furthest, by 37.3 %, at 100 of It." in told(tmp_path, here)
     slower = experiment(tmp_path, at_least=101)
     assert "| 102 (at 100) | not run | yes |  |" in told(tmp_path, slower)
 
