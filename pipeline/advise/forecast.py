@@ -14,8 +14,8 @@ from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import Master
 from pipeline.plan import Plan
 
-# Those with a front stage before them that are worth a line of their own; auto and cmeshjoin have one.
-_STAGED = ("inlj", "hybridjoin")
+# Those with a front stage before them that are worth a line of their own; auto, cmeshjoin and cachejoin have one.
+_STAGED = ("inlj",)
 _MOST_MEMORY = 1 << 36
 _FINE_ENOUGH = 1.05  # the least memory for a rate is told to this ratio
 

@@ -2,6 +2,7 @@
 
 from pipeline.joins import join
 from pipeline.joins.auto import AUTO
+from pipeline.joins.cachejoin import CACHEJOIN, SSCJ
 from pipeline.joins.cmeshjoin import CMESHJOIN
 from pipeline.joins.cost.door import with_offers
 from pipeline.joins.cost.prediction import Prediction
@@ -29,6 +30,8 @@ JOINS: dict[str, Recipe] = {
         CMESHJOIN,
         Recipe.of(HybridJoin),
         X_HYBRIDJOIN,
+        CACHEJOIN,
+        SSCJ,
         Recipe.of(PartitionedJoin),
         Recipe.of(SemiStreamingIndexJoin),
     )

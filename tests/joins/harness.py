@@ -39,8 +39,12 @@ class Variant:
         return with_front_stage(self.name) if self.behind_front_stage else self.name
 
 
+OTHER_NAMES = {"cachejoin": "front stage + hybridjoin", "sscj": "front stage + hybridjoin"}  # of the same join
 VARIANTS = [
-    Variant(name, behind) for name in JOINS for behind in (False, True) if not (behind and JOINS[name].has_front_stage)
+    Variant(name, behind)
+    for name in JOINS
+    for behind in (False, True)
+    if name not in OTHER_NAMES and not (behind and JOINS[name].has_front_stage)
 ]
 
 
