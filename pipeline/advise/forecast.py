@@ -40,13 +40,14 @@ class Table:
     plan: Plan
     dimension: str
     relation: Relation
+    indexed: bool  # by its natural key, uniquely or not
     demand: Demand
 
     @classmethod
     def of(cls, plan: Plan, dimension: str, master: Master, demand: Demand) -> Table:
         size = master.statistics()
         R = relation(size, KeyCoder(master.key_type, size.key_bytes).words, master.unique)
-        return cls(plan, dimension, R, demand)
+        return cls(plan, dimension, R, master.indexed, demand)
 
     def chosen_rate(self) -> float:
         """The service rate of the join that the settings name, with full windows; 0: it cannot work."""
@@ -72,7 +73,7 @@ class Table:
             yield line
 
     def _lacks_index(self, name: str) -> bool:
-        return joins.recipe(name).needs_index and not self.relation.unique
+        return not joins.recipe(name).reads(self.relation.unique, self.indexed)
 
     def _options(self, window: int) -> Options:
         """The join as the job makes it, with the windows and the repeated reads that come of the rate."""

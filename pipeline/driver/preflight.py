@@ -33,6 +33,7 @@ def check_dimension(plan: Plan, name: str, master: MasterTable) -> list[str]:
 
     Returns what is allowed but worth knowing.
     """
-    remarks = master.verify(joins.recipe(plan.join(name)).needs_index)
+    recipe = joins.recipe(plan.join(name))
+    remarks = master.verify(needs_unique_index=not recipe.reads(unique=False, indexed=master.indexed))
     plan.check_join(name, master)
     return remarks

@@ -69,19 +69,19 @@ def test_where_everything_fits_the_verdict_is_that_run_would_start(own):
 
 
 def test_without_a_unique_index_a_join_that_needs_one_is_refused_as_run_refuses_it_and_each_says_why(own):
-    settings = own(PRODUCT, CUSTOMER, NO_KEY) | {"dimensions.store.algorithm": "inlj"}
+    settings = own(PRODUCT, CUSTOMER, NO_KEY) | {"dimensions.store.algorithm": "hybridjoin"}
     done = explain(settings)
     assert done.exit_code == 2
     assert run(settings) in done.stdout
     store = table_of("store", done.stdout)
     for name in JOINS:
-        can = name in ("auto", "meshjoin", "r-meshjoin", "cmeshjoin")
+        can = name in ("auto", "inlj", "meshjoin", "r-meshjoin", "cmeshjoin")
         assert bool(re.search(rf"^[* ] {re.escape(name)} +[\d,]+ ", store, re.MULTILINE)) == can, (name, store)
         impossible = rf"^[* ] {re.escape(name)} +not on this table: it has no unique index on \(store_code\)"
         assert bool(re.search(impossible, store, re.MULTILINE)) != can, (name, store)
 
 
-@pytest.mark.parametrize("join", ["auto", "meshjoin", "cmeshjoin", "front stage + r-meshjoin"])
+@pytest.mark.parametrize("join", ["auto", "inlj", "meshjoin", "cmeshjoin", "front stage + r-meshjoin"])
 def test_without_a_unique_index_the_scans_work_behind_a_front_stage_too_and_what_it_means_is_told(own, join):
     settings = own(PRODUCT, CUSTOMER, NO_KEY)
     stage = str(join.startswith("front stage")).lower()
@@ -89,6 +89,14 @@ def test_without_a_unique_index_the_scans_work_behind_a_front_stage_too_and_what
     assert done.exit_code == 0, done.output
     assert re.search(rf"^\* {re.escape(join)} +[\d,]+ ", table_of("store", done.stdout), re.MULTILINE)
     assert "a key with several rows gives a fact for each" in done.stdout
+
+
+def test_without_any_index_on_the_key_look_ups_are_refused(own):
+    settings = own(PRODUCT, CUSTOMER, NO_KEY, "ALTER TABLE store DROP INDEX store_code")
+    done = explain(settings, dimensions__store__algorithm="inlj")
+    assert done.exit_code == 2
+    assert run(settings | {"dimensions.store.algorithm": "inlj"}) in done.stdout
+    assert re.search(r"^\* inlj +not on this table", table_of("store", done.stdout), re.MULTILINE)
 
 
 def test_a_budget_too_small_is_refused_as_run_refuses_it(own):

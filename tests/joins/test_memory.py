@@ -69,7 +69,8 @@ def hot_keys_coincide():
     times = 10_000 // np.arange(1, 1_001)
     keys = random.permutation(np.repeat(np.arange(1_000), times))
     wanted = np.minimum(999, 1_000 ** random.random(3_000) - 1).astype(np.int64)
-    return MemoryMaster(master_table(keys.tolist(), "integers"), unique=False), wanted, int(times[wanted].sum())
+    master = MemoryMaster(master_table(keys.tolist(), "integers"), unique=False, indexed=True)
+    return master, wanted, int(times[wanted].sum())
 
 
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if takes_repeated_keys(v)], ids=str)

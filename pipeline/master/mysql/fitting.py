@@ -92,9 +92,8 @@ def without_unique_index(catalogue: Catalogue, dimension: DimensionContract) -> 
         return []
     table, columns = dimension.table, ", ".join(names)
     return [
-        f"{table} has no usable unique index on exactly ({columns}): it is scanned, nothing is looked up, and a key "
-        f"with several rows gives a fact for each. If a key has one row, ALTER TABLE {table} ADD UNIQUE INDEX "
-        f"({columns}) makes sure of it, and the joins faster."
+        f"{table} has no usable unique index on exactly ({columns}): a key with several rows gives a fact for each. "
+        f"If it has one, ALTER TABLE {table} ADD UNIQUE INDEX ({columns}) makes sure of it, and the joins faster."
     ]
 
 
