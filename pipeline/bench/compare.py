@@ -127,7 +127,7 @@ def _rows(each: Told) -> Iterator[list[str]]:
                 cells["equations"][0],
                 *(cells[target][0] if target in cells else "not run" for target in TARGETS),
                 _holds(verdicts),
-                claim.because if not all(verdicts.values()) else "",
+                " ".join(claim.because.split()) if False in verdicts.values() else "",
             ]
 
 
@@ -147,15 +147,15 @@ def _cell(claim: Claim, series: str, beside: str, source: Lines) -> tuple[str, b
 
 
 def _paper(claim: Claim) -> str:
-    tests = []
-    if claim.at_least is not None:
-        tests.append(f"≥ {taken(claim.take, claim.at_least)}")
-    if claim.at_most is not None:
-        tests.append(f"≤ {taken(claim.take, claim.at_most)}")
+    """What is printed, and by what it is judged; once, if that is the same."""
+    tests = {"≥": claim.at_least, "≤": claim.at_most}
+    if claim.printed is not None and claim.printed in tests.values():
+        return ", ".join(f"{sign} {taken(claim.take, bound)}" for sign, bound in tests.items() if bound is not None)
+    judged = [f"{sign} {taken(claim.take, bound)}" for sign, bound in tests.items() if bound is not None]
     if claim.within is not None:
-        tests.append(f"± {100 * claim.within:g} %")
+        judged.append(f"± {100 * claim.within:g} %")
     printed = [] if claim.printed is None else [taken(claim.take, claim.printed)]
-    return "; ".join(printed + ([f"judged by {', '.join(tests)}"] if tests else []))
+    return "; ".join([*printed, f"judged by {', '.join(judged)}"])
 
 
 def _holds(verdicts: Mapping[str, bool | None]) -> str:
@@ -174,12 +174,15 @@ def _caption(each: Told) -> str:
         took = sum(repeat.took for repeat in repeats)
         commits = sorted({repeat.commit for repeat in repeats})
         seeds = len({repeat.seed for repeat in repeats})
+        repeated = f"seeds 1 to {seeds}, bars: 95 % intervals" if seeds > 1 else "one seed"
         said.append(
-            f"{result.tells[0].upper()}{result.tells[1:]}. {len(result.points)} points, seeds 1 to {seeds}, bars: 95 % "
-            f"intervals; {spaced(took)} s in all on {result.host.cores} cores ({result.host.cpu}), "
+            f"{result.tells[0].upper()}{result.tells[1:]}. {len(result.points)} points, {repeated}; "
+            f"{spaced(took)} s in all on {result.host.cores} cores ({result.host.cpu}), "
             f"commit {', '.join(commits)}."
         )
-    return " ".join([*said, "Dashed: our prediction. Crosses: numbers that the paper prints."])
+    drawn = ["Dashed: our prediction."] if each.experiment.y.of != "curve" else []
+    drawn += ["Crosses: numbers that the paper prints."] if each.experiment.printed else []
+    return " ".join([*said, *drawn])
 
 
 def _link(file: Path, to: Path) -> str:

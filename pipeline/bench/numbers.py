@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+_NOTHING = 5e-5  # of a share
 _SHARES = ("loss", "excess", "apart", "spread")
 
 
@@ -25,9 +26,11 @@ def spaced(number: float, digits: int = 3) -> str:
 def taken(take: str, number: float) -> str:
     """A number of a claim.
 
-    >>> taken("value", 6000), taken("ratio", 1.996), taken("loss", 0.0117)
-    ('6 000', '2 x', '1.17 %')
+    >>> taken("value", 6000), taken("ratio", 1.996), taken("loss", 0.0117), taken("loss", 1e-9)
+    ('6 000', '2 x', '1.17 %', '0 %')
     """
     if take in _SHARES:
+        if abs(number) < _NOTHING:
+            return "0 %"
         return f"{spaced(100 * number)} %"
     return f"{spaced(number)} x" if take in ("ratio", "step") else spaced(number)
