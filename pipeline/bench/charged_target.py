@@ -68,7 +68,8 @@ def predict(point: Point) -> dict[str, float]:
             joins.relation(master.statistics(), 1, master.unique),
             options(
                 machine,
-                data.rows.row_bytes,
+                data.rows,
+                data.law,
                 data.skew,
                 point.sales.absent,
                 settings(point),

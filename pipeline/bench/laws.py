@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from pipeline.errors import BadSetting
 from pipeline.generate.zipf import ZipfDraw
-from pipeline.master.computed import Numbers, Scatter
+from pipeline.master.computed import ComputedRows, Numbers, Scatter
 
 Uniforms = npt.NDArray[np.float64]
 
+_LOOKED_AT = 1 << 20  # draws
 _MORTALITY = 3  # TPC-H: every third customer orders nothing
 
 
@@ -27,6 +28,18 @@ class Draws(Protocol):
     def draw(self, random: Uniforms) -> Numbers:
         """The key, from 0, that each number of [0, 1) falls on."""
         ...
+
+
+def results(rows: ComputedRows, law: Draws) -> float:
+    """The results of a sale in the mean: itself, if no row of R has its key. From the law, evenly, not by chance.
+
+    >>> results(ComputedRows(600, law=Histogram(np.array([5.0, 0.0, 1.0]))), Histogram(np.array([1.0, 1.0, 0.0])))
+    250.5
+    """
+    if rows.unique:
+        return 1.0
+    keys = rows.keys_of(law.draw((np.arange(_LOOKED_AT) + 0.5) / _LOOKED_AT))
+    return float(np.maximum(1, rows.behind(keys) - rows.first_at(keys)).mean())
 
 
 class Histogram:

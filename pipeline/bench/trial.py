@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from pipeline import joins
-from pipeline.bench.laws import Draws
+from pipeline.bench.laws import Draws, results
 from pipeline.bench.machines import Machine
 from pipeline.bench.stream import STEP, Moments, Sales
 from pipeline.bench.stretches import Column, Observed, Saturated, mean_length
@@ -47,7 +47,8 @@ _NEVER = 1e8  # seconds until a cached row is too old: the papers' R does not ch
 
 def options(
     machine: Machine,
-    row_bytes: int,
+    rows: ComputedRows,
+    law: Draws,
     skew: float,
     absent: float,
     settings: Mapping[str, Any],
@@ -56,8 +57,8 @@ def options(
 ) -> Options:
     """What a join is told of a trial."""
     return Options(
-        costs=machine.unit_costs(row_bytes),
-        stream=Stream(skew, _ENDLESS, absent),
+        costs=machine.unit_costs(rows.row_bytes),
+        stream=Stream(skew, _ENDLESS, absent, results=results(rows, law)),
         settings=settings,
         max_staleness=_NEVER,
         absent_staleness=_NEVER,
@@ -90,13 +91,14 @@ class Trial:
         `chained`: as ChargedMaster has it."""
         self.clock = VirtualClock()
         self.master = ChargedMaster(rows, machine.disk, self.clock, pool_bytes, indexed, chained=chained)
-        shaping = options(machine, rows.row_bytes, skew, absent, settings or {}, accounting, self.clock)
+        law = law or ZipfDraw(rows.ranks, skew)
+        shaping = options(machine, rows, law, skew, absent, settings or {}, accounting, self.clock)
         self.join = joins.make(name, self.master, memory, shaping)
         self.prediction = joins.predict(name, memory, self.join.relation, shaping)
         self._cpu = machine.processor
         self._rows_probe = self.join.algorithm.rows_probe
         self._looks_up = joins.recipe(name).keeps_rows and not self._rows_probe
-        self._sales = Sales(rows, law or ZipfDraw(rows.ranks, skew), absent, seed)
+        self._sales = Sales(rows, law, absent, seed)
         self._charged = self._counts()
         self._admitted, self._served = Column(), Column()  # moments; of a sale not served yet: nan
         self._most_pending = 0

@@ -209,21 +209,19 @@ def asked(memory: int, stream: Stream | None = None, R: Relation = RELATION, b: 
 
 @pytest.mark.parametrize("memory", [1_000_000, 20_000_000, 200_000_000])
 def test_the_models_best_disk_buffer_beats_its_neighbours(memory):
-    costs = UnitCosts()
     chosen = cost.split(asked(memory))
-    best = cost.service_rate(chosen, RELATION, costs)
+    best = cost.service_rate(chosen, asked(memory))
     assert sum(chosen.bytes.values()) <= memory
     for factor, most in ((1 / 16, 0.9), (0.5, 1.005), (0.8, 1.005), (1.25, 1.005), (2, 1.005), (4, 0.99)):
         other = cost.divide(asked(memory), round(chosen.b * factor))
-        assert other is None or cost.service_rate(other, RELATION, costs) < best * most
+        assert other is None or cost.service_rate(other, asked(memory)) < best * most
 
 
 def test_with_the_built_in_costs_the_default_disk_buffer_forgoes_at_most_7_percent_of_the_best_rate():
-    costs = UnitCosts()
     default = reduced_cost.default_buffer(asked(0))
     for memory in (20_000_000, 40_000_000, 80_000_000, 160_000_000, 320_000_000):
-        best = cost.service_rate(cost.split(asked(memory)), RELATION, costs)
-        assert cost.service_rate(cost.divide(asked(memory), default), RELATION, costs) > 0.93 * best
+        best = cost.service_rate(cost.split(asked(memory)), asked(memory))
+        assert cost.service_rate(cost.divide(asked(memory), default), asked(memory)) > 0.93 * best
         assert reduced_cost.split(asked(memory)).b == default
 
 

@@ -37,7 +37,7 @@ def asked(memory: float) -> Question[Settings]:
 
 def ours(memory: float, b: float) -> float:
     split = our_meshjoin.divide(asked(memory), round(b))
-    return our_meshjoin.service_rate(split, SAME_R, SAME_COSTS) if split else 0.0
+    return our_meshjoin.service_rate(split, asked(memory)) if split else 0.0
 
 
 def theirs(memory: float, b: float) -> float:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-import numpy as np
-
+from pipeline.bench.laws import results
 from pipeline.bench.machines import MACHINES
 from pipeline.bench.points import Point
 from pipeline.joins.published import meshjoin as paper
@@ -60,18 +59,8 @@ EQUATIONS: Mapping[str, Callable[[Point], float]] = {
 }
 
 
-def results_a_sale(point: Point) -> float:
-    """The rows of R that a sale has, in the mean."""
-    rows, law = point.rows, point.data.law
-    if rows.law is None or not hasattr(law, "shares_of_first"):
-        return 1.0
-    keys = np.arange(rows.law.ranks + 1)
-    wanted, there = (np.diff(each.shares_of_first(keys)) for each in (law, rows.law))
-    return float(rows.rows * (wanted @ there))
-
-
 def _asked(point: Point) -> tuple[paper.Setting, UnitCosts]:
     """sigma b v_P / v_R is what an iteration puts out: the results of w sales, so they are charged with a sale."""
     v_R, costs = point.rows.row_bytes, MACHINES[point.machine].as_published()
     setting = replace(_OF_2010, n_R=point.rows.rows, v_R=v_R, v_P=v_R)
-    return setting, replace(costs, c_A=costs.c_A + results_a_sale(point) * costs.c_O, c_O=0.0)
+    return setting, replace(costs, c_A=costs.c_A + results(point.rows, point.data.law) * costs.c_O, c_O=0.0)

@@ -3,8 +3,8 @@
 The papers count b in pages, we in rows: v_P / v_R = 1, and N_R is R_t. A cycle over R takes k reads.
 
 Beside their equations (published/meshjoin.py): in 1 the w sales of an iteration are among those of H, one size of ours
-stands for f v_S + sizeof(ptr), and Q has a slot a segment; in 2 the results are w, not sigma b v_P / v_R, and `loop` is
-added; R's end costs a read. With the papers' accounting h_S is theirs to the sale, and b* to a hundredth.
+stands for f v_S + sizeof(ptr), and Q has a slot a segment; in 2 sigma b v_P / v_R, the results, are those of w sales,
+and `loop` is added; R's end costs a read. With the papers' accounting h_S is theirs to the sale, and b* to a hundredth.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def split(question: Question[Buffered]) -> Split:
 
     With too little memory the answer is as for the least: it is the join that refuses.
     """
-    return fastest(with_enough(question), lambda parts: service_rate(parts, question.R, question.costs))
+    return fastest(with_enough(question), lambda parts: service_rate(parts, question))
 
 
 def predict(question: Question[Buffered]) -> Prediction:
@@ -161,7 +161,7 @@ def windows(parts: Split, w: float, admitting: float, question: Question[object]
     b = R.R_t / k
     if math.isfinite(stream.batch):
         w = stream.batch / (admitting + k - 1)
-    seconds = c_loop(b, w, question.costs)
+    seconds = c_loop(b, w, stream, question.costs)
     return Prediction(
         split=parts.bytes,
         parameters={"w": parts.w, "b": parts.b, "k": k, "h_S": parts.h_S},
@@ -177,24 +177,26 @@ def stay(R: Relation, stream: Stream) -> float:
     return (1 + stream.absent) / 2 if R.unique else 1.0
 
 
-def c_loop(b: float, w: float, costs: UnitCosts) -> float:
+def c_loop(b: float, w: float, stream: Stream, costs: UnitCosts) -> float:
     """Equation 2, with a term for what an iteration takes whatever it does.
 
-    Every sale is put out once: sigma * b, the results of one iteration, is w.
+    sigma b, the results of an iteration, are those of the w sales that leave: one of each if R has its key once.
     """
+    results = stream.absent + (1 - stream.absent) * stream.results
     return (
         costs.scan(b)  # c_IO(b)
         + costs.loop
-        + w * (costs.c_E + costs.c_S + costs.c_A + costs.c_O)
+        + w * (costs.c_E + costs.c_S + costs.c_A + results * costs.c_O)
         + b * costs.c_H
     )
 
 
-def service_rate(parts: Split, R: Relation, costs: UnitCosts) -> float:
+def service_rate(parts: Split, question: Question[object]) -> float:
     """mu = w / c_loop (equation 3) in the steady state, when H is full."""
+    R = question.R
     k = _reads(parts, R)
     w = parts.h_S / k
-    return w / c_loop(R.R_t / k, w, costs)
+    return w / c_loop(R.R_t / k, w, question.stream, question.costs)
 
 
 def reads_a_cycle(rows: int, b: int) -> int:

@@ -36,6 +36,7 @@ class Stream:
     absent: float = 0.0  # share of sales without a master row
     beyond: float = 0.0  # so many of the most wanted rows are served before, by a front stage
     life: float = math.inf  # so many sales come while a cached row is young enough; then it is asked for again
+    results: float = 1.0  # of a sale that is not absent, where keys repeat in R; a job cannot know, and takes one
 
     def over(self, relation: Relation) -> Zipf:
         """How these sales are distributed over the rows of R."""
