@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pipeline.bench.equations import meshjoin
+from pipeline.bench.equations import cmeshjoin, meshjoin
 from pipeline.bench.points import Point
 
 Equation = Callable[[Point], float]
 
-EQUATIONS: Mapping[str, Equation] = meshjoin.EQUATIONS
+EQUATIONS: Mapping[str, Equation] = {**meshjoin.EQUATIONS, **cmeshjoin.EQUATIONS}

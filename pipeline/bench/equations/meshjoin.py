@@ -17,9 +17,14 @@ _OF_2010 = paper.DEF2010
 
 def rate(point: Point) -> float:
     """mu, with the disk buffer of the point, or the best one."""
+    return rate_within(point.memory_bytes, point)
+
+
+def rate_within(memory: float, point: Point) -> float:
+    """The same in another memory than the point's."""
     setting, costs = _asked(point)
-    pages = point.buffer_rows or paper.fastest(point.memory_bytes, setting, costs)
-    return paper.mu_within(point.memory_bytes, pages, setting, costs)
+    pages = point.buffer_rows or paper.fastest(memory, setting, costs)
+    return paper.mu_within(memory, pages, setting, costs)
 
 
 def best_buffer(point: Point) -> float:
