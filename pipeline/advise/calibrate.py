@@ -47,15 +47,26 @@ def calibrate(master: Master, connections: int = 2, say: Say = lambda line: None
     """
     rows = master.statistics().rows
     say(f"{rows:,} rows")
-    costs = replace(UnitCosts(), scan=_scan(master))
-    say(f"scan: {_told(costs.scan)}")
+    return reads_of(master, own_steps_of(master, say, memory), connections, say)
+
+
+def own_steps_of(master: Master, say: Say = lambda line: None, memory: int = 32 << 20) -> UnitCosts:
+    """The joins' own steps, on rows of this master, for joins with so much memory."""
     steps: dict[str, Any] = _steps(master, memory)
     say("own steps: " + ", ".join(f"{name} {seconds * 1e9:.0f} ns" for name, seconds in steps.items()))
-    costs = own_steps(master, replace(costs, **steps))
+    costs = own_steps(master, replace(UnitCosts(), scan=_scan(master), **steps))
     iterations = ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in costs.loops)
     say(f"a key asked for: {costs.c_K * 1e9:.0f} ns; an iteration: {iterations or 'not measured'}")
+    return costs
+
+
+def reads_of(master: Master, costs: UnitCosts, connections: int = 2, say: Say = lambda line: None) -> UnitCosts:
+    """These costs, with what this master's reads take now."""
+    costs = replace(costs, scan=_scan(master))
+    say(f"scan: {_told(costs.scan)}")
     if not master.indexed:
         return costs
+    rows = master.statistics().rows
     started = time.perf_counter()
     firsts = master.borders(max(1, rows // _SAMPLE))
     costs = replace(costs, borders=(time.perf_counter() - started) / max(1, rows))
@@ -65,7 +76,7 @@ def calibrate(master: Master, connections: int = 2, say: Say = lambda line: None
     say(f"look-up: {_told(costs.lookup)}")
     costs = replace(costs, overlapped=_overlapped(master, sample, costs, connections))
     say(f"look-ups in auto's flow: {_told(costs.overlapped)}")
-    costs = replace(costs, page=_page(master, sample))
+    costs = replace(costs, page=_page(master, firsts, rows))
     say(f"page: {_told(costs.page)}")
     return costs
 
@@ -102,22 +113,23 @@ def _overlapped(master: Master, sample: Sample, costs: UnitCosts, connections: i
     return _through(*points[0], *points[1])
 
 
-def _page(master: Master, sample: Sample) -> Line:
+def _page(master: Master, firsts: pa.Array, R_t: int) -> Line:
     """As the joins read pages: from one border to the next, with a key asked for by name."""
+    apart = max(1, R_t // _SAMPLE)  # rows from one of `firsts` to the next
 
     def reads(rows: int) -> Iterator[float]:
-        borders = master.borders(rows)
-        firsts = borders.to_pylist()
-        order = np.random.default_rng(0).permutation(max(1, len(firsts) - 1))
+        borders = firsts.take(pa.array(np.arange(0, len(firsts), rows // apart)))
+        keys = borders.to_pylist()
+        order = np.random.default_rng(0).permutation(max(1, len(keys) - 1))
         for number in range(1 << 30):
             page = int(order[number % len(order)])
-            until = firsts[page + 1] if page + 1 < len(firsts) else None
+            until = keys[page + 1] if page + 1 < len(keys) else None
             started = time.perf_counter()
-            master.page(firsts[page], until, 2 * rows, borders.slice(page, 1))
+            master.page(keys[page], until, 2 * rows, borders.slice(page, 1))
             yield time.perf_counter() - started
 
-    few, many = max(1, min(50, sample.rows // 4)), max(2, min(8_000, sample.rows // 2))
-    return _line(reads, few, many)
+    few, many = max(1, min(50, R_t // 4)), max(2, min(8_000, R_t // 2))
+    return _line(reads, -(-few // apart) * apart, -(-many // apart) * apart)
 
 
 def _line(reads: Callable[[int], Iterator[float]], few: int, many: int) -> Line:

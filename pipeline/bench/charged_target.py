@@ -82,14 +82,14 @@ def predict(point: Point) -> dict[str, float]:
 
 def predicted(prediction: Prediction) -> dict[str, float]:
     """By the names that measured numbers have."""
-    numbers = {"rate": prediction.mu, "processing_time": prediction.processing_time, **_sizes(prediction)}
+    numbers = {"rate": prediction.mu, "processing_time": prediction.processing_time, **sizes(prediction)}
     if prediction.queries:
         numbers |= {
             "c_loop": 1 / prediction.queries,
             "sales_a_query": prediction.mu / prediction.queries,
             "queries_a_second": prediction.queries,
         }
-    return numbers
+    return {name: float(number) for name, number in numbers.items()}
 
 
 def _curve(point: Point, seed: int, trial: Trial | None) -> Measured:
@@ -125,7 +125,7 @@ def _saturated(trial: Trial, point: Point, seed: int) -> Measured:
         "disk_seconds": seen.disk.seconds,
         "pool_hits": seen.disk.pool_hits,
         "pool_misses": seen.disk.pool_misses,
-        **_sizes(trial.prediction),
+        **sizes(trial.prediction),
     }
     if queries:
         numbers |= {
@@ -152,7 +152,7 @@ def _arriving(trial: Trial, arrivals: Arrivals, seed: int) -> dict[str, float]:
     }
 
 
-def _sizes(prediction: Prediction) -> dict[str, float]:
+def sizes(prediction: Prediction) -> dict[str, float]:
     """What the memory was split into: w, b, h_S, ..., and bytes by part."""
     parts = {f"{part} bytes": float(size) for part, size in prediction.split.items()}
     return {name: float(size) for name, size in prediction.parameters.items()} | parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
@@ -11,9 +12,9 @@ import pyarrow as pa
 
 from pipeline import joins
 from pipeline.advise import calibrate
+from pipeline.bench.charged_target import predicted, sizes
 from pipeline.bench.known import accounting, settings
 from pipeline.bench.points import Point
-from pipeline.bench.predicted import predicted, sizes
 from pipeline.bench.real_time import RealTrial
 from pipeline.bench.server import BenchServer
 from pipeline.bench.sources import Data
@@ -75,12 +76,12 @@ class OnServer:
         if point.arrivals or point.curve or not point.join:
             return Measured(refused="Only a join for which sales always wait is measured on a server.")
         with self._server.master(point.rows, point.indexed) as master:
-            before = self._costs(master, point)
-            shaping = _options(point, before)
             try:
-                join = joins.make(point.join, master, point.memory_bytes, shaping)
+                joins.check(point.join, master, point.memory_bytes, _options(point, UnitCosts()))
             except (BudgetTooSmall, NotUnique) as refusal:
                 return Measured(refused=str(refusal))
+            before = self._costs(master, point)
+            join = joins.make(point.join, master, point.memory_bytes, _options(point, before))
             numbers = self._run(join, _keys(point, seed))
             costs = between(before, self._costs(master, point))
             prediction = joins.predict(point.join, point.memory_bytes, join.relation, _options(point, costs))
@@ -89,7 +90,7 @@ class OnServer:
     def _run(self, join: Join, keys: pa.Array) -> dict[str, float]:
         trial = RealTrial(join, keys)
         trial.warm_up(*_WARM_UP)
-        counted, counters = join.statistics + type(join.statistics)(), self._server.counters()
+        counted, counters = deepcopy(join.statistics), self._server.counters()
         waiting = join.pending
         while len(trial.rates) < _STRETCHES or (trial.sales < waiting and trial.seconds < _LONGEST):
             trial.run(_STRETCH)

@@ -58,10 +58,10 @@ def tpch(scale: float, skew: float | None = None, row_bytes: int = _CUSTOMER_BYT
     return Data(table, Orders(table.rows, skew, seed), skew or 0.0)
 
 
-def like_weather(rows: int, row_bytes: int = 32, seed: int = 0) -> Data:
-    """Reports of two months by the same stations, joined by longitude, many to many; R's rows lie in no order."""
+def like_weather(rows: int, row_bytes: int = 32, scattered: bool = True, seed: int = 0) -> Data:
+    """Reports of two months by the same stations, joined by longitude, many to many."""
     law = weather(seed)
-    return Data(ComputedRows(rows, row_bytes, law, scattered=True, seed=seed), law, 0.0)
+    return Data(ComputedRows(rows, row_bytes, law, scattered, seed), law, 0.0)
 
 
 SOURCES: dict[str, Callable[..., Data]] = {

@@ -12,13 +12,18 @@ from pipeline.bench.definition import Experiment, reduced
 from pipeline.bench.files import experiments
 from pipeline.bench.results import Store
 from pipeline.bench.running import run
+from pipeline.bench.server_target import OnServer
 from pipeline.bench.target import Target
+from pipeline.config.settings import MasterData
 from pipeline.errors import BadSetting
 
-TARGETS: Mapping[str, Callable[[], Target]] = {"charged": Charged}
+# What is made of the server that was given, if one was.
+TARGETS: Mapping[str, Callable[[MasterData | None], Target]] = {"charged": lambda _: Charged(), "mysql": OnServer}
 
 
-def work(names: Sequence[str], master: str, folder: Path | None, smoke: bool, again: bool) -> Path:
+def work(
+    names: Sequence[str], master: str, folder: Path | None, smoke: bool, again: bool, server: MasterData | None = None
+) -> Path:
     """Run them; say where the results are. Without a folder: a new one."""
     if master not in TARGETS:
         raise BadSetting(f"--master {master}: there is {', '.join(TARGETS)}.")
@@ -30,7 +35,7 @@ def work(names: Sequence[str], master: str, folder: Path | None, smoke: bool, ag
     if not runnable:
         raise BadSetting(f"None of {', '.join(names)} has sizes for --master {master}.")
     place = folder or Path(tempfile.mkdtemp(prefix="millrace-bench-"))
-    target = TARGETS[master]()
+    target = TARGETS[master](server)
     try:
         run(runnable, target, Store(place, target.name), again)
     finally:

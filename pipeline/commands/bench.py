@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.commands.options import Config, Set, chosen
+
 commands = typer.Typer(help="The papers' experiments: list them, run them, compare.", no_args_is_help=True)
 
 Results = Annotated[Path, typer.Option(help="The folder of the raw results.")]
@@ -32,11 +34,17 @@ def run(
     results: Annotated[Path | None, typer.Option(help="The folder of the raw results.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="Small sizes, into a new temporary folder.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Also what is done already.")] = False,
+    config: Config = None,
+    set_: Set = None,
 ) -> None:
-    """Run what is missing of experiments, point by point. What is done is kept, whenever it is interrupted."""
+    """Run what is missing of experiments, point by point. What is done is kept, whenever it is interrupted.
+
+    With --master mysql on a server of its own that starts and ends with it; or, if there are settings, on theirs.
+    """
     from pipeline.bench.work import work
 
-    print(work(names or ["*"], master, results or FOLDER if not smoke else results, smoke, again))
+    server = chosen(config, set_).master if config or set_ else None
+    print(work(names or ["*"], master, results or FOLDER if not smoke else results, smoke, again, server))
 
 
 @commands.command("compare")

@@ -2,14 +2,17 @@
 
 import time
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from pipeline import joins
 from pipeline.bench import sources
+from pipeline.bench.points import Point
 from pipeline.bench.real_time import RealTrial
 from pipeline.bench.server import BenchServer
+from pipeline.bench.server_target import OnServer
 from pipeline.bench.stream import Sales
 from pipeline.generate.zipf import ZipfDraw
 from pipeline.master.computed import ComputedRows
@@ -95,6 +98,31 @@ def test_behind_a_small_pool_the_device_is_read():
         assert read["device_bytes"] == pytest.approx(read["disk_bytes"], rel=0.1)  # not from the file system's cache
     finally:
         server.close()
+
+
+@pytest.mark.mysql
+@pytest.mark.slow
+def test_a_point_is_measured_beside_what_calibrated_models_say_of_it(server):
+    target = OnServer(server.settings)
+    usual = {"machine": "cmeshjoin-cikm2013", "R": {"rows": 30_000, "scattered": True}, "accounting": "as measured"}
+    for join, reads in (("meshjoin", "scan_queries"), ("inlj", "lookup_queries")):
+        seen = target.measure(msgspec.convert(usual | {"join": join, "memory": "0.8 MB"}, Point), seed=1)
+        assert seen.refused == ""
+        assert seen.numbers["rate"] == seen.numbers["sales"] / seen.numbers["seconds"] > 1_000
+        assert seen.numbers["matched"] > 0 == seen.numbers["unmatched"]
+        assert seen.numbers[reads] == seen.numbers["queries"] > 0
+        assert seen.numbers["pool_requests"] > 0
+        assert 0.2 < seen.predicted["rate"] / seen.numbers["rate"] < 5  # of the same server; how near, is for quiet machines
+    small = target.measure(msgspec.convert(usual | {"join": "meshjoin", "memory": 100}, Point), seed=1)
+    assert "needs" in small.refused
+    target.close()
+
+
+@pytest.mark.mysql
+def test_what_needs_a_clock_that_waits_for_nobody_is_refused_on_a_server(server):
+    arrivals = {"arrivals": {"rate": 10.0, "seconds": 5.0}, "join": "inlj", "memory": 100_000}
+    point = msgspec.convert({"machine": "hybridjoin-2011", "R": {"rows": 100}, **arrivals}, Point)
+    assert "always wait" in OnServer(server.settings).measure(point, seed=1).refused
 
 
 @pytest.mark.parametrize("bounded", [False, True], ids=["endless", "in windows"])
