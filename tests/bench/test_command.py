@@ -42,7 +42,7 @@ def test_small_sizes_go_into_a_folder_of_their_own_and_are_judged(capsys, tmp_pa
 
 
 def test_a_list_says_what_is_done(capsys, tmp_path, monkeypatch):
-    monkeypatch.setitem(work.TARGETS, "charged", Counting)
+    monkeypatch.setitem(work.TARGETS, "charged", lambda server: Counting())
     assert f"{ONE:42}        0 of 9 runs" in said(capsys, "list", "--results", tmp_path)
     said(capsys, "run", ONE, "--results", tmp_path)
     lines = said(capsys, "list", "--results", tmp_path).splitlines()
@@ -52,11 +52,11 @@ def test_a_list_says_what_is_done(capsys, tmp_path, monkeypatch):
 
 def test_a_name_a_paper_or_a_pattern_chooses_and_none_of_them_is_refused(capsys, tmp_path, monkeypatch):
     target = Counting()
-    monkeypatch.setitem(work.TARGETS, "charged", lambda: target)
+    monkeypatch.setitem(work.TARGETS, "charged", lambda server: target)
     said(capsys, "run", "meshjoin-default*/[58]", "--results", tmp_path)
     assert {file.name for file in tmp_path.glob("*/*")} == {"5.charged.json", "8.charged.json"}
     assert "nothing: there is no such experiment. There are meshjoin-icde2007/5a" in refused(capsys, "run", "nothing")
-    assert "--master oracle: there is charged" in refused(capsys, "run", "--master", "oracle")
+    assert "--master oracle: there is charged, mysql" in refused(capsys, "run", "--master", "oracle")
 
 
 def test_the_papers_come_by_age_and_their_figures_in_order():
