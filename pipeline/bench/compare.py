@@ -112,6 +112,8 @@ def _prediction(each: Told, target: str) -> Iterator[str]:
 def _rows(each: Told) -> Iterator[list[str]]:
     for number, claim in enumerate(each.experiment.claims):
         for series, beside in claim.pairs:
+            if not {series, beside or series} <= set(each.experiment.series):
+                continue  # a reduction has left it out
             label = each.experiment.series[series].label
             of = f"{label} beside {each.experiment.series[beside].label}" if beside else label
             cells = {

@@ -73,14 +73,18 @@ class Reads:
         return sum(self.by_kind.values(), ReadCount())
 
     def __add__(self, other: Reads) -> Reads:
-        kinds = self.by_kind | other.by_kind
-        return Reads({kind: self._of(kind) + other._of(kind) for kind in kinds})
+        return _reads({kind: self._of(kind) + other._of(kind) for kind in self.by_kind | other.by_kind})
 
     def __sub__(self, other: Reads) -> Reads:
-        return Reads({kind: count - other._of(kind) for kind, count in self.by_kind.items()})
+        return _reads({kind: count - other._of(kind) for kind, count in self.by_kind.items()})
 
     def _of(self, kind: str) -> ReadCount:
         return self.by_kind.get(kind, ReadCount())
+
+
+def _reads(counts: dict[str, ReadCount]) -> Reads:
+    """What is not in it counts nothing."""
+    return Reads(defaultdict(ReadCount, counts))
 
 
 class Master(Protocol):
