@@ -143,7 +143,7 @@ def _cell(claim: Claim, series: str, beside: str, source: Lines) -> tuple[str, b
         return "-", None
     missed, number, x, z = max(found, key=lambda each: each[0])
     axes = source.experiment
-    places = [f"{axes.z.name} {z:g}"] if axes.z and z is not None and len({each[3] for each in found}) > 1 else []
+    places = [axes.z.say(z)] if axes.z and z is not None and len({each[3] for each in found}) > 1 else []
     places += [f"at {x:g}"] if len({each[2] for each in found}) > 1 else []
     return taken(claim.take, number) + (f" ({', '.join(places)})" if places else ""), missed <= 0
 

@@ -27,7 +27,12 @@ class Axis(_Strict, frozen=True, kw_only=True):
     name: str  # as the figure has it, with its unit
     values: list[float]
     sets: dict[str, str] = {}  # which parts of a point, as what: {memory = "{} MB"}
+    told: str = ""  # a value in a legend, "{} MB"; else the name and the value
     log: bool = False
+
+    def say(self, value: float) -> str:
+        """A value for a reader."""
+        return self.told.format(f"{value:g}") if self.told else f"{self.name} {value:g}"
 
 
 class Shown(_Strict, frozen=True, kw_only=True):

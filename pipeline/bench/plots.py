@@ -77,4 +77,4 @@ def _line(panel: Any, line: Line, colour: str, style: str, label: str | None) ->
 
 def _label(experiment: Experiment, series: str, z: float | None) -> str:
     label = experiment.series[series].label
-    return f"{label}, {experiment.z.name} {z:g}" if experiment.z and z is not None else label
+    return f"{label}, {experiment.z.say(z)}" if experiment.z and z is not None else label

@@ -98,7 +98,7 @@ def _forget_others(result: Result, planned: list[tuple[Place, Point, int]]) -> N
 
 
 def _told(experiment: Experiment, place: Place, seed: int) -> str:
-    of_z = f", {experiment.z.name} {place.z:g}" if experiment.z and place.z is not None else ""
+    of_z = f", {experiment.z.say(place.z)}" if experiment.z and place.z is not None else ""
     return f"{experiment.name}: {place.series}{of_z}, {experiment.x.name} {place.x:g}, seed {seed}"
 
 
