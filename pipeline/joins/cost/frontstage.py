@@ -3,7 +3,7 @@
 Beside its equations (published/cmeshjoin.py): 1 and 2 are for any e, absent keys and rows too old; for 3 there is the
 model of the join behind, asked with the sales that the cache leaves; 4 has c_S, c_F, the hits' c_O and `loop` besides;
 for 5 to 7, which leave out what the join behind loses, 28 shares of the memory are looked at. With equal costs and
-bytes the gain is equation 4's at its best to 1 %.
+bytes the gain is equation 4's at its best to 1 %. Where keys repeat in R, h_R rows are taken for as many keys.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class FrontStageModel:
         # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came
         # back.
         stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
-        time = costs.c_S + costs.c_F + p_N * costs.c_O + stages
+        time = costs.c_S + costs.c_F + p_N * question.stream.results * costs.c_O + stages
         share = (1 - p_N) / fetch.mu / time  # of the time that the join behind has
         return Prediction(
             split={"cache": parts.cache, **fetch.split},
