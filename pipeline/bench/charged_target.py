@@ -75,6 +75,7 @@ def predict(point: Point) -> dict[str, float]:
                 settings(point),
                 accounting(point),
                 clock,
+                point.pool_bytes,
             ),
         )
     )

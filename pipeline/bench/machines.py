@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pipeline.joins.cost.accounting import AsPublished
-from pipeline.joins.cost.unit_costs import Line, UnitCosts
+from pipeline.joins.cost.unit_costs import Blocks, Line, UnitCosts
 from pipeline.joins.published import hybridjoin, meshjoin, xhybridjoin
 from pipeline.joins.published import unit_costs as published
 from pipeline.master.disks import DISKS, Disk
@@ -23,10 +23,11 @@ class Machine:
     disk: Disk
     processor: UnitCosts  # of it, those that are no reads
 
-    def unit_costs(self, row_bytes: int) -> UnitCosts:
+    def unit_costs(self, row_bytes: int, pool_bytes: int = 0) -> UnitCosts:
         """The same numbers, as the cost models ask for them."""
         disk = self.disk
-        look_up = Line(0.0, disk.seek + max(disk.page_bytes, row_bytes) * disk.byte)
+        block = max(disk.page_bytes, row_bytes)
+        look_up = Line(0.0, disk.seek + block * disk.byte)
         return replace(
             self.processor,
             lookup=look_up,
@@ -34,6 +35,12 @@ class Machine:
             page=Line(disk.seek, row_bytes * disk.byte),
             scan=Line(disk.request, row_bytes * disk.byte),
             borders=8 * disk.byte,
+            blocks=Blocks(
+                rows=max(1, disk.page_bytes // row_bytes),
+                seek=disk.seek,
+                transfer=block * disk.byte,
+                pooled=pool_bytes // disk.page_bytes,
+            ),
         )
 
     def as_published(self) -> published.UnitCosts:

@@ -54,11 +54,13 @@ def options(
     settings: Mapping[str, Any],
     accounting: Accounting,
     clock: Clock,
+    pool_bytes: int = 0,
 ) -> Options:
     """What a join is told of a trial."""
     return Options(
-        costs=machine.unit_costs(rows.row_bytes),
-        stream=Stream(skew, _ENDLESS, absent, results=results(rows, law)),
+        costs=machine.unit_costs(rows.row_bytes, pool_bytes),
+        stream=Stream(skew, _ENDLESS, absent, results=results(rows, law), by_integral=isinstance(law, ZipfDraw)),
+        order="scattered" if rows.scattered else "by frequency",
         settings=settings,
         max_staleness=_NEVER,
         absent_staleness=_NEVER,
@@ -92,7 +94,7 @@ class Trial:
         self.clock = VirtualClock()
         self.master = ChargedMaster(rows, machine.disk, self.clock, pool_bytes, indexed, chained=chained)
         law = law or ZipfDraw(rows.ranks, skew)
-        shaping = options(machine, rows, law, skew, absent, settings or {}, accounting, self.clock)
+        shaping = options(machine, rows, law, skew, absent, settings or {}, accounting, self.clock, pool_bytes)
         self.join = joins.make(name, self.master, memory, shaping)
         self.prediction = joins.predict(name, memory, self.join.relation, shaping)
         self._cpu = machine.processor

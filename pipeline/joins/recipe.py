@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeline.joins.algorithm import Algorithm, Clock, Workplace
 from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
 from pipeline.joins.cost.question import Model, Question, Relation, Stream
 from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.cost.zipf import Order
 from pipeline.master.port import MasterStatistics
 
 
@@ -21,6 +22,7 @@ class Options:
     costs: UnitCosts = field(default_factory=UnitCosts)
     stream: Stream = field(default_factory=Stream)  # what to expect of the sales
     planned: Stream | None = None  # what the memory was split for, if other sales came in the end
+    order: Order = "scattered"  # of R, as far as it is known
     settings: Mapping[str, Any] = field(default_factory=dict)  # of algorithms, by name; else their defaults
     max_staleness: float = 300.0  # seconds: no row is served that was read longer ago
     absent_staleness: float = 10.0  # the same for the knowledge that there is no row
@@ -64,7 +66,7 @@ class Recipe:
         """What the model is asked of this join with so much memory, the door's part taken off."""
         return Question(
             memory=options.accounting.to_split(memory),
-            R=R,
+            R=replace(R, order=options.order),
             stream=options.stream,
             costs=options.costs.of(self.main.name),
             settings=options.settings.get(self.main.name) or self.main.Settings(),

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from pipeline.joins.algorithm import Algorithm, Positions, Served, Workplace, at_least, matched_rows
 from pipeline.joins.cost import slots as cost
+from pipeline.joins.cost.slot_reads import few_keys
+from pipeline.joins.cost.slot_simulation import PATIENCE
 from pipeline.joins.parts.bypage import NO_PAGE, KeysByPage
 from pipeline.joins.parts.kept import KeptRows
 from pipeline.joins.parts.keycodes import Codes
@@ -19,8 +21,6 @@ from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.pagecache import PageCache
 from pipeline.joins.parts.pages import KEYS_AT_ONCE, PageDirectory
 from pipeline.joins.parts.waiting import Places, WaitingSales
-
-_PATIENCE = 2  # a sale waits at most so many times as many steps as R has pages
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SlotJoin(Algorithm):
         super().__init__(workplace)
         self.split: cost.Split = self.model.split(self.question)
         parts, words = self.split, self.R.words
-        self._few = cost.few_keys(self.question.costs)
+        self._few = few_keys(self.question.costs)
         self._waiting = WaitingSales(parts.h_S, words)
         self._keys = KeysByPage(parts.h_S)  # that sales wait for
         self._since = np.zeros(parts.h_S, np.int32)  # the step in which it came
@@ -104,7 +104,7 @@ class SlotJoin(Algorithm):
         if not len(self._waiting):
             return None
         oldest = self._waiting.slot[self._waiting.oldest()][0]
-        if self._steps - self._since[oldest] > _PATIENCE * len(self._count):
+        if self._steps - self._since[oldest] > PATIENCE * len(self._count):
             return int(self._keys.page_of[oldest])
         fullest = int(np.argmax(self._count))
         return fullest if any_page or self._count[fullest] >= threshold else None

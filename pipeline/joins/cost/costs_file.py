@@ -30,7 +30,8 @@ def save(file: str, measured: dict[str, UnitCosts], remark: str) -> None:
     """Write these sections; those of other dimensions stay."""
     known = load(file) | measured
     tables = {
-        name: {unit: _plain(value) for unit, value in asdict(costs).items()} for name, costs in sorted(known.items())
+        name: {unit: _plain(value) for unit, value in asdict(costs).items() if value is not None}
+        for name, costs in sorted(known.items())
     }
     remarks = f"# {remark}\n# Seconds: [for a request, for each row or key of it], or for one operation.\n\n"
     path = Path(file)

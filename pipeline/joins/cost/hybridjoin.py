@@ -8,9 +8,9 @@ sorted one; 3 has the oldest key asked for by name besides, and `loop`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from pipeline.joins.cost.page_reads import Load, page_reads
 from pipeline.joins.cost.prediction import Prediction
@@ -118,17 +118,28 @@ def predict(question: Question[Paged]) -> Prediction:
 
 def rate(parts: Split, question: Question[object]) -> float:
     """mu with this split."""
-    return _rate(parts, load(parts, question.R, question.stream), question.costs)
+    return _rate(parts, _load(parts, question), question.costs)
 
 
-def load(parts: Split, R: Relation, stream: Stream) -> Load:
-    """The pages that are read for a window."""
-    return page_reads(stream, R, pages(parts.d, R), parts.h_S, parts.l)
+def load(parts: Split, R: Relation, stream: Stream, first: bool = False, a_block: float = 0.0) -> Load:
+    """The pages that are read for a window: see `page_reads`."""
+    return page_reads(stream, R, pages(parts.d, R), parts.h_S, parts.l, first, a_block)
+
+
+def _load(parts: Split, question: Question[Any]) -> Load:
+    blocks = question.costs.blocks
+    window = load(parts, question.R, question.stream, parts.d_N > 0, blocks.rows if blocks else 0.0)
+    if parts.d_N and window.reads:  # what the first part serves waits for the next read like the others
+        waiting = window.hits / window.reads
+        room = replace(parts, h_S=max(1, round(parts.h_S - waiting)))
+        window = load(room, question.R, question.stream, True, blocks.rows if blocks else 0.0)
+        window = replace(window, waiting=window.waiting + waiting)
+    return window
 
 
 def outcome(parts: Split, question: Question[object], with_resident_part: bool = False) -> Prediction:
     """What comes of a split."""
-    R, window = question.R, load(parts, question.R, question.stream)
+    R, window = question.R, _load(parts, question)
     mu = _rate(parts, window, question.costs)
     shares = {
         "sales": int(sale_bytes(parts.h_S, question)),
@@ -158,12 +169,14 @@ def _rate(parts: Split, window: Load, costs: UnitCosts) -> float:
 
     c_loop = c_IO(v_P) + d c_H + w (c_O + c_E + c_S + c_A)
 
-    The resident part is probed with the sales that come in, not the other way round: w c_F instead of d_N c_H.
+    The resident part is probed with the sales that come in, not the other way round: w c_F instead of d_N c_H; as
+    published its rows are looked up in H with each read, and what they serve has been there.
     """
-    c_loop = costs.page(parts.d) + costs.lookup.item + costs.loop + parts.d * costs.c_H
-    waited = window.sales - window.hits
-    seconds = window.reads * c_loop + window.sales * (costs.c_S + costs.c_O) + waited * (costs.c_A + costs.c_E)
-    seconds += window.sales * costs.c_F * bool(parts.l)
+    c_loop = costs.page(parts.d) + costs.beside + costs.loop + (parts.d + parts.d_N) * costs.c_H
+    waited = window.sales - (0 if parts.d_N else window.hits)
+    seconds = window.reads * c_loop + costs.by_name(window.by_name, window.blocks)
+    seconds += window.sales * (costs.c_S + costs.c_O) + waited * (costs.c_A + costs.c_E)
+    seconds += window.sales * costs.c_F * (parts.l > 0 and not parts.d_N)
     return float(window.sales / seconds) if seconds else 0.0
 
 

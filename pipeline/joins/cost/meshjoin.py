@@ -18,6 +18,7 @@ from typing import Protocol
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation, Stream
 from pipeline.joins.cost.search import best, peak
+from pipeline.joins.cost.staying import until_served
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cycle import slot_bytes
@@ -98,8 +99,9 @@ def predict(question: Question[Buffered]) -> Prediction:
 
 def in_segments(parts: Split, question: Question[Buffered]) -> Prediction:
     """What comes of a split if each iteration waits for its w sales."""
-    w = parts.h_S / _reads(parts, question.R)
-    return windows(parts, w, max(1.0, question.stream.batch / w), question)
+    k, R, stream = _reads(parts, question.R), question.R, question.stream
+    w = parts.h_S / k
+    return windows(parts, w, max(1.0, stream.batch / w), until_served(R, stream, k, parts.slots), question)
 
 
 def with_enough(question: Question[Buffered]) -> Question[Buffered]:
@@ -154,10 +156,9 @@ def divide(question: Question[Buffered], b: int, most_slots: int | None = None) 
     return Split(b, k, slots, h_S, {part: int(size) for part, size in sizes.items()})
 
 
-def windows(parts: Split, w: float, admitting: float, question: Question[object]) -> Prediction:
-    """`w` sales an iteration while there are more; `admitting` iterations that admit some."""
-    R, stream = question.R, question.stream
-    k = _reads(parts, R)
+def windows(parts: Split, w: float, admitting: float, stays: float, question: Question[object]) -> Prediction:
+    """`w` sales an iteration while there are more; `admitting` iterations that admit some; cycles until one is served."""
+    R, stream, k = question.R, question.stream, _reads(parts, question.R)
     b = R.R_t / k
     if math.isfinite(stream.batch):
         w = stream.batch / (admitting + k - 1)
@@ -166,15 +167,10 @@ def windows(parts: Split, w: float, admitting: float, question: Question[object]
         split=parts.bytes,
         parameters={"w": parts.w, "b": parts.b, "k": k, "h_S": parts.h_S},
         mu=w / seconds,
-        processing_time=seconds * k * stay(R, stream),
+        processing_time=seconds * k * stays,
         queries=1 / seconds,
         rows=b / seconds,
     )
-
-
-def stay(R: Relation, stream: Stream) -> float:
-    """Cycles until a sale is served: half of one in the mean, if it leaves with its row; else a whole one."""
-    return (1 + stream.absent) / 2 if R.unique else 1.0
 
 
 def c_loop(b: float, w: float, stream: Stream, costs: UnitCosts) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.joins.cost.lookups import NOTHING, Touched, anywhere, side_by_side
 from pipeline.joins.cost.question import Relation, Stream
-from pipeline.joins.cost.zipf import Zipf
+from pipeline.joins.cost.zipf import Order, Zipf
 
 _BUCKETS = 128  # pages of nearly equal shares are reckoned together
 _STEPS = 24  # of the points at which a draining queue is looked at
@@ -25,6 +26,8 @@ class Load:
     hits: float  # of them are served by the resident part
     reads: float  # of pages
     waiting: float  # sales on average, from read to read
+    by_name: float = 0.0  # keys, besides the oldest sales', that were not on their page: asked for with another one
+    blocks: Touched = NOTHING  # that this reads, if R is on a disk
 
     @property
     def w(self) -> float:
@@ -32,7 +35,24 @@ class Load:
         return float(self.sales / self.reads) if self.reads else self.sales
 
 
-def page_reads(stream: Stream, R: Relation, pages: int, h_S: int, l: int = 0) -> Load:  # noqa: E741
+@dataclass(frozen=True)
+class _Pages:
+    """Pages, those of nearly equal shares together, most wanted first; and what the resident ones have."""
+
+    resident: float  # share of the sales, of all resident pages
+    counts: Shares
+    q: Shares  # the share of one page
+
+
+def page_reads(
+    stream: Stream,
+    R: Relation,
+    pages: int,
+    h_S: int,
+    l: int = 0,  # noqa: E741
+    first: bool = False,
+    a_block: float = 0.0,
+) -> Load:
     """Reads of pages for a window, of which at most h_S sales wait. A page's rows have a share q_j of the sales.
 
     A page is first needed by some sale, and read when that sale has become the oldest, T sales later. So it is read
@@ -44,25 +64,73 @@ def page_reads(stream: Stream, R: Relation, pages: int, h_S: int, l: int = 0) ->
     w ~ h_S D_t / R_t (equation 2, whose factor 1.36 was fitted to an R sorted by frequency; ours is 2, for sales that
     came after the oldest have waited half its time). The first h_S sales of a window find no other waiting, and until
     these have been served the queue is younger than later on.
+
+    The l pages wanted most are resident, or, if `first`, R's first. A sale without a row is taken to belong where a
+    sale with one would. `a_block`: the rows of a disk's block, which is read for keys that are asked for by name.
     """
-    counts, q = _shares(stream.over(R).about(), pages, l)
-    hit, q = q[0] * (1 - stream.absent), q[1:] * (1 - stream.absent) + stream.absent / pages
-    counts = counts[1:]
-    sales = stream.batch * (1 - hit)  # that wait
+    there = _pages(stream.over(R).about(), R.order, pages, l, first)
+    counts, q = there.counts, there.q
+    hits = stream.batch * there.resident * (1 - stream.absent)
+    sales = stream.batch * (1 - there.resident)  # that need a page to be read
     again = l * stream.batch / stream.life  # reads of pages of the resident part that grew too old
     if sales <= 0 or not (counts * q).sum() > 0:
-        return Load(stream.batch, stream.batch - max(0.0, sales), again, 0.0)
-    q = q / (counts * q).sum()
+        return Load(stream.batch, hits, again, 0.0)
+    q = np.minimum(1.0, q / (counts * q).sum())
     h = min(float(h_S), sales)
     at_first, waiting = _drained(counts, q, h)
-    beyond = 0.0
+    beyond, T = 0.0, np.full(len(q), h)
     if sales > h:
         beyond, reached = _first_round(counts, q, h, sales)
+        T = _ages(counts, q, h)
         if reached < sales:
-            T = _age(counts, q, h)
             beyond += (sales - reached) * float((counts * q / (1 + q * T)).sum())
     reads = at_first + beyond + again
-    return Load(stream.batch, stream.batch - sales, reads, (at_first * waiting + beyond * h) / reads)
+    load = Load(stream.batch, hits, reads, (at_first * waiting + beyond * h) / reads)
+    if not stream.absent:
+        return load
+    keys, blocks = _unfound(stream, R, pages, there, T, a_block)
+    if l:
+        others, more = _of_resident(stream, R, pages, l, first, stream.batch / reads, a_block)
+        keys, blocks = keys + others, blocks + more
+    return replace(load, by_name=keys * reads, blocks=blocks * reads)
+
+
+def _unfound(
+    stream: Stream, R: Relation, pages: int, there: _Pages, T: Shares, a_block: float
+) -> tuple[float, Touched]:
+    """Keys without a row that a read leaves on its page, but for its oldest sale's, and the blocks they belong in."""
+    q, zipf, rows = there.q / (there.counts * there.q).sum(), stream.over(R), R.R_t / pages
+    if R.order == "by frequency":
+        of_a_page = -rows * np.expm1(-stream.absent * q * T / rows)
+    else:
+        sales = float((there.counts * q * T).sum()) / max(1e-9, 1 - there.resident)
+        of_a_page = np.full(len(q), zipf.distinct(stream.absent * sales) / pages)
+    often = there.counts * q / (1 + q * T)
+    often = often / often.sum()
+    blocks = anywhere(of_a_page, 1 + rows / a_block, often) if a_block else NOTHING
+    return float((often * of_a_page).sum()), blocks
+
+
+def _of_resident(
+    stream: Stream,
+    R: Relation,
+    pages: int,
+    l: int,  # noqa: E741
+    first: bool,
+    sales: float,
+    a_block: float,
+) -> tuple[float, Touched]:
+    """Keys without a row, of so many sales, that belong on a page which is resident; and the blocks."""
+    zipf, rows = stream.over(R), l * R.R_t / pages
+    wanted = -np.expm1(-sales * stream.absent * zipf.buckets[1])
+    if R.order == "by frequency":
+        edges = np.append(np.arange(0.0, rows, a_block or rows), rows)
+        of_a_block = np.diff(zipf.of_first(wanted, edges))
+        return float(of_a_block.sum()), side_by_side(of_a_block)
+    hot, every = zipf.of_first(wanted, np.array([0.0 if first else float(l), float(R.R_t)]))
+    keys = np.array([float(hot + (every - hot) * l / pages)])
+    blocks = anywhere(keys / l, 1 + R.R_t / pages / a_block, np.ones(1)) * l if a_block else NOTHING
+    return float(keys[0]), blocks
 
 
 @lru_cache(maxsize=8)
@@ -72,27 +140,50 @@ def _sorted_pages(sales: Zipf, pages: int) -> Shares:
 
 
 @lru_cache(maxsize=4_096)
-def _shares(sales: Zipf, pages: int, l: int) -> tuple[Shares, Shares]:  # noqa: E741
-    """How many pages have which share, most wanted first; those of the l most wanted pages together come before."""
-    q = _sorted_pages(sales, pages)
-    l = min(l, len(q))  # noqa: E741
-    edges = np.unique(np.geomspace(1, len(q) - l + 1, _BUCKETS).astype(np.int64)) - 1 + l if len(q) > l else [l]
-    sums = np.concatenate([[0.0], np.cumsum(q)])
+def _pages(sales: Zipf, order: Order, pages: int, l: int, first: bool) -> _Pages:  # noqa: E741
+    l = min(l, pages)  # noqa: E741
+    edges = np.unique(np.geomspace(1, pages - l + 1, _BUCKETS).astype(np.int64)) - 1 + l if pages > l else np.array([l])
+    if order == "by frequency":
+        of_first = sales.of_first(sales.buckets[1], np.concatenate([[l], edges]) * (sales.rows / pages))
+        resident, sums = float(of_first[0]), of_first[1:]
+    else:
+        q = np.concatenate([[0.0], np.cumsum(_sorted_pages(sales, pages))])
+        resident, sums = float(q[l]), q[edges]
+        if first:  # they are like any others
+            left = np.unique(np.geomspace(1, pages + 1, _BUCKETS).astype(np.int64)) - 1
+            return _Pages(l / pages, np.diff(left) * (1 - l / pages), np.diff(q[left]) / np.diff(left))
     counts = np.diff(edges).astype(np.float64)
-    within = np.diff(sums[np.asarray(edges)]) / counts
-    return np.concatenate([[1.0], counts]), np.concatenate([[sums[l]], within])
+    return _Pages(resident, counts, np.diff(sums) / counts)
 
 
-def _age(counts: Shares, q: Shares, h: float) -> float:
-    """T, by bisection: it is between h, if all sales want different pages, and 2 h, if each page serves many."""
-    low, high = h, 2 * h
-    for _ in range(14):
-        T = (low + high) / 2
-        if (counts * q * T * (1 + q * T / 2) / (1 + q * T)).sum() < h:
-            low = T
+def _ages(counts: Shares, q: Shares, h: float) -> Shares:
+    """T of each page, by bisection for that of the page wanted most.
+
+    A page with a large share moves the queue: as many sales come at once as it has served, the next ones for it among
+    them. So on average it has q_j / 2 more of them waiting than if they came one by one. With the one wanted most, from
+    one of its reads to the next L sales come, q L of them at once at the start. Another page is read while the other
+    (1 - q) L come; if it is not wanted again before the next q L come at once, then by one of these, which waits until
+    the page wanted most has been read again, and as many more have come.
+    """
+    top = float(q.max())
+    low, high = h / 2, 2 * h
+    for _ in range(16):
+        L = (low + high) / 2
+        T = _ages_beside(q, top, L)
+        if (counts * q * T * (1 + q * T * (1 + q) / 2) / (1 + q * T)).sum() < h:
+            low = L
         else:
-            high = T
-    return (low + high) / 2
+            high = L
+    return T
+
+
+def _ages_beside(q: Shares, top: float, L: float) -> Shares:
+    wanted = np.maximum(1e-9, q * L)
+    one_by_one = wanted * max(0.0, 1 - top) + 1e-9
+    at_once = -np.expm1(-one_by_one) / one_by_one  # how likely the page is not wanted before these
+    behind = 1 / wanted - 1 / np.expm1(np.minimum(wanted, 500.0))  # of L, where it is wanted then
+    T: Shares = np.where(q == top, L, L + top * L * at_once * (1 - behind))
+    return T
 
 
 def _first_round(counts: Shares, q: Shares, h: float, sales: float) -> tuple[float, float]:

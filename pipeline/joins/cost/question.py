@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.unit_costs import UnitCosts
-from pipeline.joins.cost.zipf import Zipf
+from pipeline.joins.cost.zipf import Order, Zipf
 from pipeline.joins.parts.budget import LONGEST_OFFER
 
 SettingsOf = TypeVar("SettingsOf", covariant=True)
@@ -25,6 +25,7 @@ class Relation:
     words: int  # of a key's code, 8 bytes each
     row_bytes: float  # of a row in a disk buffer, with all that is made of it there
     unique: bool = True  # a key has one row
+    order: Order = "scattered"  # where the rows lie that are wanted most
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,16 @@ class Stream:
     beyond: float = 0.0  # so many of the most wanted rows are served before, by a front stage
     life: float = math.inf  # so many sales come while a cached row is young enough; then it is asked for again
     results: float = 1.0  # of a sale that is not absent, where keys repeat in R; a job cannot know, and takes one
+    by_integral: bool = False  # how the ranks of the keys were drawn: see Zipf
 
     def over(self, relation: Relation) -> Zipf:
         """How these sales are distributed over the rows of R."""
-        return Zipf(relation.R_t, self.e, self.beyond, self.life)
+        return Zipf(relation.R_t, self.e, self.beyond, self.life, self.by_integral)
 
     def keys(self, sales: float, relation: Relation) -> float:
-        """The distinct keys that so many sales have."""
-        present = self.over(relation).distinct(sales * (1 - self.absent))
-        return min(float(sales), present + sales * self.absent)
+        """The distinct keys that so many sales have; those without a row are as unequally wanted as the others."""
+        zipf = self.over(relation)
+        return zipf.distinct(sales * (1 - self.absent)) + zipf.distinct(sales * self.absent)
 
     def hits(self, h_R: float, relation: Relation) -> float:
         """The share of the sales that a cache of the h_R most wanted rows serves: its rows have not grown too old."""

@@ -14,11 +14,11 @@ from pipeline.joins.cost.meshjoin import (
     leanest,
     need,
     reads_a_cycle,
-    stay,
     windows,
 )
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question
+from pipeline.joins.cost.staying import until_gone
 
 _SLOTS = 64  # admissions a cycle: with more, H would be fuller by less than a hundredth
 _REFERENCE = 20_000_000  # bytes: the budget whose optimum is the default disk buffer of all budgets
@@ -54,13 +54,13 @@ def predict(question: Question[Buffered]) -> Prediction:
     if question.settings.published:
         return in_segments(parts, question)
     R, n, k = question.R, question.stream.batch, reads_a_cycle(question.R.R_t, parts.b)
-    apart = -(-k // parts.slots)  # reads from segment to segment
-    stays = stay(R, question.stream) * k
-    # From segment to segment sales leave, evenly, and none come: H is full but for half of them, in the mean.
-    w, at_once = parts.h_S / (stays + apart / 2), parts.h_S
+    apart = -(-k // parts.slots)
+    fills = -(-k // apart)
+    there = until_gone(R, question.stream, fills)
+    w, at_once = parts.h_S / (there * k), parts.h_S
     if question.settings.w:
         w, at_once = min(w, question.settings.w / apart), question.settings.w
-    return windows(parts, w, 1 + max(0.0, n - at_once) / w, question)
+    return windows(parts, w, 1 + max(0.0, n - at_once) / w, there - 1 / (2 * fills), question)
 
 
 def default_buffer(question: Question[Buffered]) -> int:

@@ -15,8 +15,8 @@ from pipeline.joins.cost.inlj import Batched
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation
 from pipeline.joins.cost.search import best, grid
+from pipeline.joins.cost.slot_reads import Reads, asking
 from pipeline.joins.cost.slot_simulation import play
-from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.cost.zipf import Zipf
 from pipeline.joins.parts import bypage
 from pipeline.joins.parts.budget import most_that_fit
@@ -144,16 +144,13 @@ def _seconds_a_sale(parts: Split, question: Question[object], zipf: Zipf) -> flo
 def outcome(parts: Split, question: Question[object], pending: bool) -> Prediction:
     """mu = h / c_loop of a window of h sales."""
     R, stream, costs = question.R, question.stream, question.costs
-    zipf = stream.over(R)
-    window = max(1, stream.batch)
-    played = play(zipf.of_pages(parts.k), parts.h_S, parts.pages_kept, window, by_utility=pending)
-    # A sale without a master row is never found in a page that is kept.
-    hits = played.hits * (1 - stream.absent) if parts.reads_pages else 0.0
-    misses = window - hits
-    h = max(1.0, min(float(parts.h_S), misses))
-    page_reads = played.reads + parts.pages_kept * window / stream.life  # of those kept, too, when they grew too old
-    keys = misses * (min(1.0, zipf.distinct(h) / h) * (1 - stream.absent) + stream.absent)
-    queries, rows, seconds = _asking(parts, page_reads, keys, stream.absent, costs)
+    shares = stream.over(R).of_pages(parts.k, R.order)
+    window, absent = max(1, stream.batch), stream.absent if parts.reads_pages else 0.0
+    played = play(shares, parts.h_S, parts.pages_kept, window, pending, absent)
+    misses = window - played.hits
+    # Of those kept, too, when they grew too old.
+    reads = Reads(played.reads + parts.pages_kept * window / stream.life, played.proofs, misses)
+    queries, rows, seconds = asking(parts, reads, question)
     seconds += queries * costs.loop
     if pending:  # the pending phase is filled by offers of its own
         seconds += misses / pending_sales(parts.h_S) * costs.c_P
@@ -172,32 +169,3 @@ def outcome(parts: Split, question: Question[object], pending: bool) -> Predicti
         rows=rows / seconds,
         remark="" if parts.reads_pages else _BY_NAME,
     )
-
-
-def _asking(parts: Split, reads: float, keys: float, absent: float, costs: UnitCosts) -> tuple[float, float, float]:
-    """Queries, rows and seconds of reading so many pages for so many distinct keys."""
-    if not parts.reads_pages:
-        queries = max(reads, keys / parts.b)
-        return queries, keys * (1 - absent), queries * costs.lookup.request + keys * costs.lookup.item
-    rows = reads * parts.d
-    seconds = reads * (costs.page(parts.d) + parts.d * (costs.c_H + (costs.c_A if parts.h_R else 0.0)))
-    a_page = keys / max(1.0, reads)
-    few = _at_most(few_keys(costs), a_page)
-    seconds += few * keys * costs.lookup.item
-    # Too many to name them all in the page's query: those that stayed unmatched are asked for afterwards.
-    proofs = (1 - few) * reads * -np.expm1(-a_page * absent) * max(1.0, a_page * absent / parts.b)
-    seconds += proofs * costs.lookup.request + (1 - few) * keys * absent * costs.lookup.item
-    return float(reads + proofs), rows, float(seconds)
-
-
-def _at_most(most: int, mean: float) -> float:
-    """How likely a number of that mean is no greater, if it comes from many independent chances (Poisson)."""
-    if mean > 10 * most:
-        return 0.0
-    terms = np.cumprod(np.concatenate([[np.exp(-mean)], mean / np.arange(1, most + 1)]))
-    return float(terms.sum())
-
-
-def few_keys(costs: UnitCosts) -> int:
-    """Keys that may be named in a page's query: more of them cost more than a query of their own."""
-    return max(1, int(costs.lookup.request / costs.lookup.item))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipeline.joins.cost.lookups import Touched
+
 _LEARN = 0.3  # weight of the newest measurement of a unit cost
 
 
@@ -21,6 +23,19 @@ class Line:
 
     def __call__(self, items: float) -> float:
         return self.request + self.item * items
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A disk on which look-ups seek: keys whose rows lie in one block, or in blocks side by side, share a seek.
+
+    A key that is asked for together with the page it lies on costs nothing there.
+    """
+
+    rows: float  # of R in a block
+    seek: float  # seconds
+    transfer: float  # of a block
+    pooled: int = 0  # blocks that were used last, and are not read again
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,19 @@ class UnitCosts:
     c_E: float = 0.5e-7  # removing a sale from H and Q
     c_H: float = 1.0e-7  # probing H with a row, the row's code included
     c_O: float = 1.0e-7  # a result
+    blocks: Blocks | None = None  # None: look-ups find R in memory, and each key costs the same
     loops: tuple[tuple[str, float], ...] = ()  # `loop` of single joins, where it was measured
+
+    @property
+    def beside(self) -> float:
+        """A key that is asked for by name with the page on which it lies."""
+        return 0.0 if self.blocks else self.lookup.item
+
+    def by_name(self, keys: float, blocks: Touched) -> float:
+        """Keys that are asked for in queries of others; they lie in so many blocks."""
+        if self.blocks is None:
+            return keys * self.lookup.item
+        return blocks.runs * self.blocks.seek + blocks.blocks * self.blocks.transfer
 
     def of(self, join: str) -> UnitCosts:
         """These costs with the `loop` of this join."""
