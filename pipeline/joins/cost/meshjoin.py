@@ -157,7 +157,7 @@ def divide(question: Question[Buffered], b: int, most_slots: int | None = None) 
 
 
 def windows(parts: Split, w: float, admitting: float, stays: float, question: Question[object]) -> Prediction:
-    """`w` sales an iteration while there are more; `admitting` iterations that admit some; cycles until one is served."""
+    """`w` sales an iteration while there are more; `admitting` iterations admit some; cycles until one is served."""
     R, stream, k = question.R, question.stream, _reads(parts, question.R)
     b = R.R_t / k
     if math.isfinite(stream.batch):
