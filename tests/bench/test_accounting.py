@@ -77,6 +77,16 @@ def test_every_join_works_also_where_it_takes_more_than_is_counted(name):
     assert taken > 400_000 or name not in ("meshjoin", "hybridjoin", "x-hybridjoin")
 
 
+def test_look_ups_and_auto_count_their_sales_and_rows_alike():
+    M, paper = 400_000, "hybridjoin-2011"
+    looks_up = trial("inlj", paper, 20_000, M).join.algorithm.split
+    assert 0 <= M - looks_up.rows * 120 - looks_up.h_S * 32 < 32
+    auto = trial("auto", paper, 20_000, M).join.algorithm
+    fetch = auto.inner.split
+    assert auto.split.h_R == auto.split.cache // (8 + 120)
+    assert 0 <= auto.split.behind - fetch.answers - fetch.h_S * 32 < 32
+
+
 def test_what_is_too_little_is_told_as_it_is_counted():
     rows, memory = ComputedRows(3_500_000), 1_000
     paper = "meshjoin-default-vs-optimal-2010"

@@ -54,7 +54,8 @@ class AsPublished(Accounting):
     """As a paper's equations count, so that its "50 MB" hold as many sales and rows here as there.
 
     What our structures take is more, two or three times so where a paper counts 32 bytes a sale: the join is not held
-    to M, and its process needs that much. For experiments only; a budget that must hold is `AS_MEASURED`.
+    to M, and its process needs that much. For experiments only; a budget that must hold is `AS_MEASURED`. Joins that no
+    paper has (auto) count alike; partitioned and ssij, whose papers are not ours, count as measured.
 
     >>> counted = AsPublished(v_S=20, f=4.8, pointer=4, copied=True)
     >>> counted.sales(1_000, taken=71_000, arriving=10), counted.rows(5, 120.0, taken=1_360), counted.to_split(9_000)

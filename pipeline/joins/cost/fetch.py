@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from pipeline.joins.cost.inlj import Batched
 from pipeline.joins.cost.prediction import Prediction
-from pipeline.joins.cost.question import Question, Relation
+from pipeline.joins.cost.question import Question
 from pipeline.joins.cost.search import best
 from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cycle import slot_bytes
 from pipeline.joins.parts.rounds import ASKED
 from pipeline.joins.parts.waiting import WaitingSales
@@ -38,8 +39,7 @@ class Split:
 
 def least(question: Question[Batched]) -> int:
     """One sale and its master row."""
-    R = question.R
-    needed = _per_key(R, 1) + WaitingSales.bytes_for(1, R.words, beside=ASKED) + slot_bytes(R.words)
+    needed = _per_key(question, 1) + _sales_bytes(1, question) + _slot_bytes(question)
     return math.ceil(needed * DIRECTORY_SHARE / (DIRECTORY_SHARE - 1) + 1)
 
 
@@ -60,17 +60,31 @@ def _divide(question: Question[Batched], lanes: int, read: float) -> Split:
 
     `read`: the share for the rows of one read of a scan, if that is more than an answer takes.
     """
-    R, memory = question.R, question.memory - question.memory // DIRECTORY_SHARE
-    slots = max(1, min(_MOST_SLOTS, memory // _QUEUE_SHARE // slot_bytes(R.words)))
-    for_sales_and_rows = memory - slots * slot_bytes(R.words)
-    b = max(1, min(question.settings.batch, int(_ANSWERS * for_sales_and_rows / _per_key(R, lanes))))
-    answers = max(b * _per_key(R, lanes), read * for_sales_and_rows)
-    h_S = max(1, WaitingSales.capacity_for(for_sales_and_rows - answers, R.words, beside=ASKED))
-    return Split(h_S, max(1, int(answers / R.row_bytes)), b, lanes, slots, int(answers))
+    memory = question.memory - question.accounting.beside(question.memory // DIRECTORY_SHARE)
+    slots = max(1, min(_MOST_SLOTS, int(memory) // _QUEUE_SHARE // slot_bytes(question.R.words)))
+    for_sales_and_rows = memory - slots * _slot_bytes(question)
+    a_key = _per_key(question, lanes)
+    b = max(1, min(question.settings.batch, int(_ANSWERS * for_sales_and_rows / a_key)))
+    answers = max(b * a_key, read * for_sales_and_rows)
+    left = for_sales_and_rows - answers
+    h_S = most_that_fit(left, lambda number: _sales_bytes(number, question), max(0, int(left)))
+    return Split(max(1, h_S), max(1, int(answers / _row_bytes(question))), b, lanes, slots, int(answers))
 
 
-def _per_key(R: Relation, lanes: int) -> float:
-    return R.row_bytes + (lanes * _QUESTION_BYTES if lanes > 1 else 0)
+def _row_bytes(question: Question[object]) -> float:
+    return question.accounting.rows(1, question.R.v_R, question.R.row_bytes)
+
+
+def _per_key(question: Question[object], lanes: int) -> float:
+    return _row_bytes(question) + question.accounting.beside(lanes * _QUESTION_BYTES if lanes > 1 else 0)
+
+
+def _sales_bytes(number: int, question: Question[object]) -> float:
+    return question.accounting.sales(number, WaitingSales.bytes_for(number, question.R.words, beside=ASKED))
+
+
+def _slot_bytes(question: Question[object]) -> float:
+    return question.accounting.beside(slot_bytes(question.R.words))
 
 
 def queries(keys: float, b: int, lanes: int) -> int:
@@ -110,7 +124,7 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
         rows = R.R_t * by_scan / scan(R.R_t, parts.rows, costs)
         asked = rows / parts.rows
     return Prediction(
-        split={"sales": WaitingSales.bytes_for(parts.h_S, R.words, beside=ASKED), "answers": parts.answers},
+        split={"sales": int(_sales_bytes(parts.h_S, question)), "answers": parts.answers},
         parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
         mu=h / c_loop,
         processing_time=c_loop / 2,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.joins.cost.prediction import Prediction
-from pipeline.joins.cost.question import Question, Relation
+from pipeline.joins.cost.question import Question
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.waiting import WaitingSales
 
 PER_TUPLE = "inlj, a tuple at a time"  # its iteration takes less: one key has no duplicates
@@ -31,7 +32,7 @@ class Split:
 
 def least(question: Question[Batched]) -> int:
     """One sale and its master row."""
-    return math.ceil(question.R.row_bytes + WaitingSales.bytes_for(1, question.R.words, _marks(question.R)))
+    return math.ceil(_rows_bytes(1, question) + _sales_bytes(1, question))
 
 
 def split(question: Question[Batched]) -> Split:
@@ -39,17 +40,23 @@ def split(question: Question[Batched]) -> Split:
 
     Where a key may have many rows, what is read at once takes a quarter of it, and a key in a query at least one row.
     """
-    memory, v_R, R = question.memory, question.R.row_bytes, question.R
-    rows = max(1, int(memory / (2 if R.unique else 4) / v_R))
+    memory, R = question.memory, question.R
+    rows = max(1, int(memory / (2 if R.unique else 4) / _rows_bytes(1, question)))
     b = min(question.settings.batch, rows)
     rows = b if R.unique else rows
-    h_S = max(1, WaitingSales.capacity_for(memory - rows * v_R, R.words, _marks(R)))
-    return Split(b, h_S, rows)
+    left = memory - _rows_bytes(rows, question)
+    h_S = most_that_fit(left, lambda number: _sales_bytes(number, question), max(0, int(left)))
+    return Split(b, max(1, h_S), rows)
 
 
-def _marks(R: Relation) -> int:
-    """Bytes beside a sale: whether it has met a row, where it may meet many."""
-    return 0 if R.unique else 1
+def _rows_bytes(number: int, question: Question[Batched]) -> float:
+    return question.accounting.rows(number, question.R.v_R, number * question.R.row_bytes)
+
+
+def _sales_bytes(number: int, question: Question[Batched]) -> float:
+    """A byte beside a sale says whether it has met a row, where it may meet many."""
+    R = question.R
+    return question.accounting.sales(number, WaitingSales.bytes_for(number, R.words, 0 if R.unique else 1))
 
 
 def predict(question: Question[Batched]) -> Prediction:
@@ -68,7 +75,7 @@ def predict(question: Question[Batched]) -> Prediction:
     c_loop = queries * (costs.lookup.request + costs.loop) + keys * (costs.lookup.item + costs.c_K)
     c_loop += h * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
     return Prediction(
-        split={"sales": WaitingSales.bytes_for(parts.h_S, R.words), "answer": int(parts.rows * R.row_bytes)},
+        split={"sales": int(_sales_bytes(parts.h_S, question)), "answer": int(_rows_bytes(parts.rows, question))},
         parameters={"h_S": parts.h_S, "b": parts.b},
         mu=h / c_loop,
         processing_time=c_loop / 2,
