@@ -101,10 +101,12 @@ class MeshJoin(Algorithm):
     def iterate(self, drain: bool) -> list[Served]:
         served = []
         if not self._portions:
+            if not drain and self._waits_for_more():
+                return []
             if self._stream:
                 served += self._expire()
-            if not self.pending or (not drain and self._waits_for_more()):
-                return served
+                if not self.pending:
+                    return served
             self._enqueue()
             self._read()
         served += self._probe()

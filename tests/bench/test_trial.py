@@ -127,8 +127,9 @@ def test_the_backlog_of_a_join_that_is_too_slow_grows_by_what_it_cannot_serve():
     assert seen.waiting[-1] > 60
 
 
-def test_meshjoin_waits_for_as_many_sales_as_it_reads_at_once():
-    settings = {"meshjoin": OfMeshJoin(b=500)}
+@pytest.mark.parametrize("as_published", [False, True])
+def test_meshjoin_waits_for_as_many_sales_as_it_reads_at_once(as_published):
+    settings = {"meshjoin": OfMeshJoin(b=500, published=as_published)}
     trial = Trial("meshjoin", ComputedRows(1_000), 300_000, OF_2011, settings=settings)
     w = trial.join.algorithm.split.w
     seen = trial.run(even(100.0), seconds=3 * w / 100)

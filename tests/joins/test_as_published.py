@@ -67,6 +67,27 @@ def test_a_sale_that_has_met_its_row_stays_until_its_cycle_ends(name):
         assert master.reads.by_kind["scan"].queries - read == (split.k if waits else 1)
 
 
+def test_as_figure_4_has_it_w_sales_are_copied_from_a_stream_buffer_and_leave_when_the_queue_is_full():
+    master = MemoryMaster(master_table([2 * row for row in range(1_000)], "integers"))
+    settings = {"meshjoin": meshjoin.Settings(b=400, w=2, published=True)}
+    join = make("meshjoin", master, 100_000, Options(settings=settings))
+    algorithm, split = join.algorithm, join.algorithm.split
+    assert (split.k, split.slots, split.h_S) == (3, 3, 6)
+    absent: list[list[int]] = []
+    for iteration in range(5):
+        sale = 2 * iteration
+        assert join.offer(np.array([sale]), pa.array([1])) == 1
+        assert join.step() == []  # it waits for w
+        assert join.offer(np.array([sale + 1, sale + 2]), pa.array([1, 1])) == 1  # and has room for no more
+        in_h = len(algorithm._waiting)
+        absent += [piece.sales.tolist() for piece in join.step()]
+        assert in_h == min(iteration, 3) * 2
+    assert absent == [
+        [0, 1],
+        [2, 3],
+    ]  # each in the iteration behind its cycle
+
+
 def by_frequency(sales: int) -> tuple[pa.Array, MemoryMaster]:
     """R sorted by how much its rows are wanted, as x-hybridjoin-kais2013 has it, and sales by Zipf's law."""
     weights = 1.0 / np.arange(1, ROWS + 1)

@@ -14,12 +14,15 @@ from pipeline.joins.algorithm import ABSENT
 from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost import rmeshjoin as reduced_cost
 from pipeline.joins.cost.question import Question, Relation, Stream
-from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
 from tests.joins.workloads import master_table, thousands
 
 both = pytest.mark.parametrize("name", ["meshjoin", "r-meshjoin"])
+NOTHING_BUT_THE_LOOP = UnitCosts(
+    scan=Line(0.0, 0.0), loop=1.0, c_K=0.0, c_F=0.0, c_P=0.0, c_S=0.0, c_A=0.0, c_E=0.0, c_H=0.0, c_O=0.0
+)
 RELATION = Relation(R_t=2_000_000, v_R=90.0, words=1, row_bytes=212.0)
 
 
@@ -297,3 +300,18 @@ def test_the_model_foresees_the_number_of_reads(name, unique):
     question = replace(join.algorithm.question, stream=Stream(batch=10_000))
     foreseen = join.algorithm.model.predict(question)
     assert foreseen.queries / foreseen.mu * len(keys) == pytest.approx(len(master.scans), rel=0.2)
+
+
+@both
+def test_the_model_foresees_the_iterations_that_the_results_of_one_read_take(name):
+    """A hundred rows a key: what a read brings out is more than there is room for at once."""
+    keys = np.repeat(np.arange(20), 100)
+    table = master_table(list(range(len(keys))), "integers").set_column(0, "key", pa.array(keys))
+    master = Scanned(table, unique=False)
+    settings = {"meshjoin": meshjoin.Settings(b=200), "r-meshjoin": rmeshjoin.Settings(b=200)}
+    join = make(name, master, 60_000, Options(stream=Stream(batch=2_000, results=100.0), settings=settings))
+    drive(join, pa.array(np.random.default_rng(3).integers(0, 20, 2_000)))
+    foreseen = join.algorithm.model.predict(replace(join.algorithm.question, costs=NOTHING_BUT_THE_LOOP))
+    iterations = join.statistics.steps
+    assert iterations > 3 * len(master.scans)
+    assert 2_000 / foreseen.mu == pytest.approx(iterations, rel=0.2)

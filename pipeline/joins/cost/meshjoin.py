@@ -16,10 +16,9 @@ from functools import lru_cache
 from typing import Protocol
 
 from pipeline.joins.cost.prediction import Prediction
-from pipeline.joins.cost.question import Question, Relation, Stream
+from pipeline.joins.cost.question import Question, Relation
 from pipeline.joins.cost.search import best, peak
 from pipeline.joins.cost.staying import until_served
-from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cycle import slot_bytes
 from pipeline.joins.parts.waiting import WaitingSales
@@ -162,7 +161,7 @@ def windows(parts: Split, w: float, admitting: float, stays: float, question: Qu
     b = R.R_t / k
     if math.isfinite(stream.batch):
         w = stream.batch / (admitting + k - 1)
-    seconds = c_loop(b, w, stream, question.costs)
+    seconds = c_loop(b, w, parts.h_S, question)
     return Prediction(
         split=parts.bytes,
         parameters={"w": parts.w, "b": parts.b, "k": k, "h_S": parts.h_S},
@@ -173,15 +172,17 @@ def windows(parts: Split, w: float, admitting: float, stays: float, question: Qu
     )
 
 
-def c_loop(b: float, w: float, stream: Stream, costs: UnitCosts) -> float:
+def c_loop(b: float, w: float, h_S: int, question: Question[object]) -> float:
     """Equation 2, with a term for what an iteration takes whatever it does.
 
-    sigma b, the results of an iteration, are those of the w sales that leave: one of each if R has its key once.
+    sigma b, the results of an iteration, are those of the w sales that leave: one of each if R has its key once. Where
+    they are more than H has room for, it takes several.
     """
+    stream, costs = question.stream, question.costs
     results = stream.absent + (1 - stream.absent) * stream.results
     return (
         costs.scan(b)  # c_IO(b)
-        + costs.loop
+        + costs.loop * max(1.0, w * results / h_S)
         + w * (costs.c_E + costs.c_S + costs.c_A + results * costs.c_O)
         + b * costs.c_H
     )
@@ -192,7 +193,7 @@ def service_rate(parts: Split, question: Question[object]) -> float:
     R = question.R
     k = _reads(parts, R)
     w = parts.h_S / k
-    return w / c_loop(R.R_t / k, w, question.stream, question.costs)
+    return w / c_loop(R.R_t / k, w, parts.h_S, question)
 
 
 def reads_a_cycle(rows: int, b: int) -> int:

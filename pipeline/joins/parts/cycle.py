@@ -67,8 +67,11 @@ class CyclicScan:
 
     @property
     def takes_segment(self) -> bool:
-        """Whether there is a slot, and the time for it has come."""
-        return not self._segments or (len(self._segments) < self.slots and self._reads_since >= self._apart)
+        """Whether there is a slot, or the oldest segment may leave its own, and the time for it has come."""
+        if not self._segments:
+            return True
+        free = len(self._segments) < self.slots or self._is_complete(self._segments[0])
+        return free and self._reads_since >= self._apart
 
     def enqueue(self, last: int) -> None:
         """All sales up to this position that are in no segment yet will have met R after one cycle from here."""
