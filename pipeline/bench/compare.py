@@ -134,9 +134,11 @@ def _rows(each: Told) -> Iterator[list[str]]:
 
 
 def _cell(claim: Claim, series: str, beside: str, source: Lines) -> tuple[str, bool | None]:
-    """The number nearest to failing, with its place, and whether it holds; None: there is none."""
+    """The number nearest to failing, with its place, and whether it holds; None: it cannot be judged."""
     found = []
     for z in source.zs() if claim.z is None else [claim.z]:
+        if {(series, z), (beside, z)} & source.unfinished:
+            return "not run to its end", None
         numbers = claim.numbers(series, beside, partial(source.means, z=z))
         found += [(claim.missed(number), number, x, z) for x, number in numbers.items()]
     if not found:

@@ -22,6 +22,7 @@ class Lines:
 
     experiment: Experiment  # with the sizes of this source
     of: dict[Key, Line]
+    unfinished: frozenset[Key] = frozenset()  # of them some points are still to be run
 
     def means(self, series: str, z: float | None = None) -> dict[float, float]:
         return {x: mean for x, (mean, _) in self.of.get((series, z), {}).items()}
@@ -43,6 +44,7 @@ def measured(experiment: Experiment, result: Result) -> Lines:
     """What a target told; series that are models are as they are anywhere."""
     experiment = reduced(experiment, experiment.mysql if result.target == "mysql" else None)
     lines: dict[Key, Line] = {}
+    unfinished: set[Key] = set()
     for place, point in places_and_points(experiment):
         series = experiment.series[place.series]
         line = lines.setdefault(_key(place), {})
@@ -50,11 +52,13 @@ def measured(experiment: Experiment, result: Result) -> Lines:
             here = result.at(place)
             if here and here.definition == point.definition:
                 line.update(_told(experiment, here))
+            else:
+                unfinished.add(_key(place))
         elif series.by == "equation":
             line[place.x] = (experiment.y.times_of_equation * EQUATIONS[series.equation](point), None)
         else:
             line.update(_predicted(experiment, place, predict(point)))
-    return Lines(experiment, lines)
+    return Lines(experiment, lines, frozenset(unfinished))
 
 
 def predictions(experiment: Experiment, result: Result) -> Lines:

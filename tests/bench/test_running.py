@@ -159,6 +159,15 @@ def test_a_page_says_what_holds_and_why_what_does_not(tmp_path: Path) -> None:
     assert "| 102 (at 100) | not run | yes |  |" in told(tmp_path, slower)
 
 
+def test_what_has_not_been_run_to_its_end_is_not_judged(tmp_path: Path) -> None:
+    here = experiment(tmp_path, at_least=101)
+    with pytest.raises(KeyboardInterrupt):
+        run([here], Counting(breaks_after=3), Store(tmp_path, "charged"))
+    assert "| not run to its end | not run | - |  |" in told(tmp_path, here)
+    ran(tmp_path, here)
+    assert "| 102 (at 100) | not run | yes |  |" in told(tmp_path, here)
+
+
 def test_a_page_says_where_a_join_cannot_work(tmp_path: Path) -> None:
     here = experiment(tmp_path, x="200, 300, 400")
     ran(tmp_path, here)
