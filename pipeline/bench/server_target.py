@@ -25,7 +25,7 @@ from pipeline.errors import BudgetTooSmall, NotUnique
 from pipeline.joins import Join, Options
 from pipeline.joins.cost.question import Stream
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
-from pipeline.master.port import MasterTable
+from pipeline.master.port import MasterTable, ReadCount
 
 _ENDLESS = 1 << 40
 _NEVER = 1e8  # seconds until a cached row is too old: the papers' R does not change
@@ -34,7 +34,7 @@ _WARM_UP = 1.0, 20.0  # seconds, at least and at most
 _STRETCH = 0.5  # seconds
 _STRETCHES = 6
 _LONGEST = 20.0  # seconds, until what waited first has left
-_READS_LAST, _STEPS_LAST = 45.0, 300.0  # seconds for which a calibration counts: a machine's speed changes
+_READS_LAST, _STEPS_LAST = 60.0, 600.0  # seconds for which a calibration counts: a machine's speed changes
 
 
 @dataclass
@@ -95,7 +95,8 @@ class OnServer:
         while len(trial.rates) < _STRETCHES or (trial.sales < waiting and trial.seconds < _LONGEST):
             trial.run(_STRETCH)
         counts = join.statistics - counted
-        queries = sum(trial.reads.by_kind[kind].queries for kind in ("scan", "page", "lookup"))
+        reads = {kind: trial.reads.by_kind.get(kind, ReadCount()) for kind in ("scan", "page", "lookup")}
+        queries = sum(count.queries for count in reads.values())
         numbers = {
             "rate": trial.rate,
             "processing_time": trial.processing_time,
@@ -107,8 +108,8 @@ class OnServer:
             "unmatched": counts.unmatched,
             "steps": counts.steps,
             "queries": queries,
-            "rows_read": sum(trial.reads.by_kind[kind].rows for kind in ("scan", "page", "lookup")),
-            **{f"{kind}_queries": trial.reads.by_kind[kind].queries for kind in ("scan", "page", "lookup")},
+            "rows_read": sum(count.rows for count in reads.values()),
+            **{f"{kind}_queries": count.queries for kind, count in reads.items()},
             **{name: count - counters[name] for name, count in self._server.counters().items()},
         }
         if queries:
