@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pipeline.joins.cost.accounting import AsPublished
-from pipeline.joins.cost.unit_costs import Blocks, Line, UnitCosts
+from pipeline.joins.cost.lookups import Blocks
+from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.joins.published import hybridjoin, meshjoin, xhybridjoin
 from pipeline.joins.published import unit_costs as published
 from pipeline.master.disks import DISKS, Disk

@@ -27,6 +27,8 @@ CASES = [
     Case("x-hybridjoin", ROWS, SORTED, 1.0, 0.1, 0.2),
     Case("x-hybridjoin", ROWS, SCATTERED, 1.2, 0.1, settings={"x-hybridjoin": xhybridjoin.Settings(d=100, l=2)}),
     Case("x-hybridjoin", ROWS, SORTED, 1.0, 0.1, settings={"x-hybridjoin": xhybridjoin.Settings(published=True)}),
+    Case("inlj", ROWS, SORTED, 1.2, 0.02, 0.2),
+    Case("inlj", ROWS, SCATTERED, 1.0, 0.1),
     Case("partitioned", ROWS, SORTED, 1.2, 0.1),
     Case("partitioned", ROWS, SCATTERED, 1.0, 0.1, 0.2),
     Case("ssij", ROWS, SORTED, 1.2, 0.1),

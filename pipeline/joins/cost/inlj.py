@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from pipeline.joins.cost.lookups import NOTHING
 from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.queries import by_query
 from pipeline.joins.cost.question import Question
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.waiting import WaitingSales
@@ -72,13 +74,18 @@ def predict(question: Question[Batched]) -> Prediction:
     else:
         keys = stream.keys(h, R)
         queries = max(1.0, keys / parts.b)
-    c_loop = queries * (costs.lookup.request + costs.loop) + keys * (costs.lookup.item + costs.c_K)
-    c_loop += h * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
+    c_loop = queries * (costs.lookup.request + costs.loop) + keys * costs.c_K
+    if costs.blocks:
+        sales = 1.0 if parts.b == 1 else float(h)
+        blocks = by_query(stream, R, keys / queries, sales, costs.blocks) * queries
+    else:
+        blocks = NOTHING
+    c_loop += costs.by_name(keys, blocks) + h * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
     return Prediction(
         split={"sales": int(_sales_bytes(parts.h_S, question)), "answer": int(_rows_bytes(parts.rows, question))},
         parameters={"h_S": parts.h_S, "b": parts.b},
         mu=h / c_loop,
-        processing_time=c_loop / 2,
+        processing_time=c_loop * (1 - h / stream.batch / 2),  # of a longer window, as many wait all the time
         queries=queries / c_loop,
         rows=keys * (1 - stream.absent) / c_loop,
     )

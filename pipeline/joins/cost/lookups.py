@@ -24,6 +24,19 @@ class Touched:
         return Touched(self.blocks + other.blocks, self.runs + other.runs)
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """A disk on which look-ups seek: keys whose rows lie in one block, or in blocks side by side, share a seek.
+
+    A key that is asked for together with the page it lies on costs nothing there.
+    """
+
+    rows: float  # of R in a block
+    seek: float  # seconds
+    transfer: float  # of a block
+    pooled: int = 0  # blocks that were used last, and are not read again
+
+
 NOTHING = Touched(0.0, 0.0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.joins.cost.lookups import Touched
+from pipeline.joins.cost.lookups import Blocks, Touched
 
 _LEARN = 0.3  # weight of the newest measurement of a unit cost
 
@@ -23,19 +23,6 @@ class Line:
 
     def __call__(self, items: float) -> float:
         return self.request + self.item * items
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """A disk on which look-ups seek: keys whose rows lie in one block, or in blocks side by side, share a seek.
-
-    A key that is asked for together with the page it lies on costs nothing there.
-    """
-
-    rows: float  # of R in a block
-    seek: float  # seconds
-    transfer: float  # of a block
-    pooled: int = 0  # blocks that were used last, and are not read again
 
 
 @dataclass(frozen=True)

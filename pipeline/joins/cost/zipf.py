@@ -93,6 +93,12 @@ class Zipf:
         sums += rest / pages
         return sums
 
+    def on_many_pages(self, of_a_row: Floats, pages: int) -> tuple[Floats, Floats]:
+        """The same by frequency, with neighbours that have nearly as much together: how many, and what each has."""
+        edges = (np.unique(np.geomspace(1, pages + 1, 2_000).astype(np.int64)) - 1).astype(np.float64)
+        counts = np.diff(edges)
+        return counts, np.diff(self.of_first(of_a_row, edges * (self.rows / pages))) / counts
+
     def of_first(self, of_a_row: Floats, rows: Floats) -> Floats:
         """What the so many most wanted rows have together."""
         counts, _ = self.buckets
