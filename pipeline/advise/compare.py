@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from pipeline.advise.demand import Demand
 from pipeline.advise.forecast import Forecast, Table, beside, chosen_rates
-from pipeline.config.measures import Seconds, rounded
+from pipeline.config.measures import Bytes, Seconds, rounded
 from pipeline.driver.preflight import check_dimension, check_topics
 from pipeline.errors import MasterReadFailed, MillraceError
 from pipeline.joins import recipe
@@ -108,9 +108,11 @@ def comparison(plan: Plan, looked: Looked, demand: Demand, say: Say) -> Iterator
         yield f"{name}: {looked.sizes[name]}; {memory} in each worker; {_of(demand)}"
         yield f"  unit costs: {measured}"
         yield "  join".ljust(26) + "".join(head.rjust(width) for head, width in _HEADS)
-        for line in table.forecasts(beside(name, rates, demand)):
+        others = beside(name, rates, demand)
+        for line in table.forecasts(others):
             say(f"{name}: {line.name}")
             yield from _row(line, plan, name, demand)
+        yield from _least(table, others, memory)
         yield ""
     if looked.tables:
         yield from _bounds(plan, rates, demand)
@@ -158,6 +160,18 @@ def _row(line: Forecast, plan: Plan, dimension: str, demand: Demand) -> Iterator
     yield from wrap(split, _WIDTH, initial_indent="      ", subsequent_indent="      ")
     if p.remark:
         yield f"      {p.remark}"
+
+
+def _least(table: Table, others: float, memory: Bytes) -> Iterator[str]:
+    """What no join can do better, whichever rows it keeps."""
+    yield f"  whatever rows are kept: {memory} of those most wanted serve {table.best_hits():.0%} of the sales at most"
+    least = table.least_memory(others)
+    scanned, by_name = ("never" if size is None else rounded(size) for size in (least.scanned, least.by_name))
+    rule = (
+        f"for the rate, the least memory is {scanned} if the others are scanned, by SSBJ's rule (a row is kept if it "
+        f"takes less than the sales that would wait for it), and {by_name} if they are asked for by name"
+    )
+    yield from wrap(rule, _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _bounds(plan: Plan, rates: dict[str, float], demand: Demand) -> Iterator[str]:

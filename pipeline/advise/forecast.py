@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pipeline import joins
 from pipeline.advise.demand import Demand
 from pipeline.joins import JOINS, Options, relation
+from pipeline.joins.cost import cache_rule
+from pipeline.joins.cost.cache_rule import LeastMemory
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Relation
 from pipeline.joins.parts.keycodes import KeyCoder
@@ -71,6 +73,18 @@ class Table:
                 usual = self._predict(name, memory, self.demand.window_of(seconds))
                 line = replace(line, prediction=usual, seconds=seconds)
             yield line
+
+    def best_hits(self) -> float:
+        """The share of the sales that any rule of rows in memory can serve at most, were all memory rows."""
+        memory = self.plan.settings.dimensions[self.dimension].memory
+        return cache_rule.best_hits(memory, self.relation, self._options(self.demand.full_window).stream)
+
+    def least_memory(self, others: float) -> LeastMemory:
+        """Of any join, for the rate; `others`: as for `forecasts`."""
+        left, options = self.demand.seconds_left(others), self._options(self.demand.full_window)
+        if left <= 0:
+            return LeastMemory(None, None)
+        return cache_rule.least_memory(1 / left, self.relation, options.stream, options.costs)
 
     def _lacks_index(self, name: str) -> bool:
         return not joins.recipe(name).reads(self.relation.unique, self.indexed)

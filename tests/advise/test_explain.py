@@ -66,6 +66,10 @@ def test_where_everything_fits_the_verdict_is_that_run_would_start(own):
     assert done.exit_code == 0, done.output
     assert "verdict      `millrace run` would start" in done.stdout
     assert "looking at master table product" in done.stderr  # nobody waits in silence
+    # And what no join could do better on this table.
+    store = table_of("store", done.stdout)
+    assert re.search(r"whatever rows are kept: 32 MiB of those most wanted serve \d+% of the sales at most", store)
+    assert re.search(r"for the rate, the least memory is [\d.]+ \w+ if the others are scanned, by SSBJ's rule", store)
 
 
 def test_without_a_unique_index_a_join_that_needs_one_is_refused_as_run_refuses_it_and_each_says_why(own):
