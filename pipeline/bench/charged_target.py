@@ -142,7 +142,7 @@ def _arriving(trial: Trial, arrivals: Arrivals, seed: int) -> dict[str, float]:
     come = even(arrivals.rate) if arrivals.law == "even" else bursty(arrivals.rate, arrivals.streams, seed)
     seen = trial.run(come, arrivals.seconds, arrivals.warm_up)
     times = {"waiting_time": seen.waiting, "processing_time": seen.processing}
-    return {
+    numbers = {
         **{name: float(each.mean()) for name, each in times.items() if len(each)},
         "queued": seen.mean_queued,
         "pending": seen.mean_pending,
@@ -151,6 +151,7 @@ def _arriving(trial: Trial, arrivals: Arrivals, seed: int) -> dict[str, float]:
         "seconds": seen.seconds,
         "rate": seen.served / seen.seconds,
     }
+    return {name: float(number) for name, number in numbers.items()}
 
 
 def sizes(prediction: Prediction) -> dict[str, float]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pipeline.bench.equations import cmeshjoin, meshjoin
+from pipeline.bench.equations import cmeshjoin, hybridjoin, meshjoin, xhybridjoin
 from pipeline.bench.points import Point
 
 Equation = Callable[[Point], float]
 
-EQUATIONS: Mapping[str, Equation] = {**meshjoin.EQUATIONS, **cmeshjoin.EQUATIONS}
+EQUATIONS: Mapping[str, Equation] = {
+    **meshjoin.EQUATIONS,
+    **hybridjoin.EQUATIONS,
+    **xhybridjoin.EQUATIONS,
+    **cmeshjoin.EQUATIONS,
+}
