@@ -191,10 +191,12 @@ def test_a_matched_sale_keeps_its_place_in_meshjoin_and_frees_it_in_r_meshjoin()
         assert room - join.algorithm._waiting.room == held
 
 
-def test_r_meshjoin_spreads_its_slots_over_the_cycle():
+@pytest.mark.parametrize("published", [False, True])
+def test_r_meshjoin_spreads_its_slots_over_the_cycle(published):
     """Spent on the first reads they would leave the hash table half empty: each sale stays for half a cycle."""
     keys, master = thousands(rows=20_000, sales=200_000, skew=0.0, absent=0.0)
-    join = make("r-meshjoin", master, 60_000)
+    settings = {"r-meshjoin": rmeshjoin.Settings(published=published)}
+    join = make("r-meshjoin", master, 60_000, Options(settings=settings))
     assert join.algorithm.split.k > 2 * join.algorithm.split.slots
     offered = waiting = reads = 0
     while reads < 4 * join.algorithm.split.k:

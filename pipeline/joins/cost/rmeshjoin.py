@@ -45,7 +45,12 @@ def split(question: Question[Buffered]) -> Split:
     a_row = question.accounting.rows(1, R.v_R, R.row_bytes)
     b = question.settings.b or min(default_buffer(question), int(question.memory / 2 / a_row))
     parts = divide(question, b, slots) if b else None
-    return parts or fastest(question, lambda parts: parts.h_S / parts.k, slots)
+    parts = parts or fastest(question, lambda parts: parts.h_S / parts.k, slots)
+    if question.settings.w or question.settings.k:
+        return parts
+    # Segments are so many reads apart: slots that no segment would ever be in have no sales.
+    apart = -(-parts.k // parts.slots)
+    return replace(parts, slots=-(-parts.k // apart))
 
 
 def predict(question: Question[Buffered]) -> Prediction:
