@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.joins.parts.keyindex import KeyIndex
@@ -132,3 +133,16 @@ def advance(scan: CyclicScan, met: dict[int, list[int]], left: set[int]) -> None
     for segment in met.keys() - left:
         met[segment] += rows
     left.update(scan.complete())
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.01, 3.0])
+@pytest.mark.parametrize(("beside", "each"), [(0, 1.0), (0, 0.3), (300, 7.0)])
+def test_as_many_fit_as_counting_says_whatever_shape_their_bytes_have(beside, each, bend):
+    def bytes_for(number: int) -> float:
+        return beside + each * number + bend * number**2 + 4 * (number // 7)
+
+    sizes = [bytes_for(number) for number in range(402)]
+    for memory in (-5, *np.random.default_rng(0).uniform(0, 4_000, 50), *sizes[:60:7]):
+        for most in (-1, 0, 1, 13, 400):
+            counted = sum(size <= memory for size in sizes[1 : max(0, most) + 1])
+            assert most_that_fit(memory, bytes_for, most) == counted

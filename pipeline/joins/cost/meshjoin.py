@@ -17,7 +17,7 @@ from typing import Protocol
 
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation
-from pipeline.joins.cost.search import best, peak
+from pipeline.joins.cost.search import peak
 from pipeline.joins.cost.staying import until_served
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cycle import slot_bytes
@@ -110,22 +110,16 @@ def with_enough(question: Question[Buffered]) -> Question[Buffered]:
 
 def fastest(question: Question[Buffered], rate: Callable[[Split], float], most_slots: int | None = None) -> Split:
     """The split of the greatest rate; or that of the b that is set. There must be enough memory for one."""
-    if question.settings.b:
-        return _certain(divide(question, question.settings.b, most_slots))
 
     def value(k: int) -> tuple[float, float]:
         # Where the memory is too small for any rate, towards the b that needs least.
         b = _least_buffer(k, question.R)
         parts = divide(question, b, most_slots)
-        return (rate(parts) if parts else 0.0, -need(question, b, most_slots))
+        return (rate(parts), 0.0) if parts else (0.0, -need(question, b, most_slots))
 
-    buffers = _least_buffer(peak(value, 1, _rows(question.R) + 1), question.R), leanest(question, most_slots)
-    splits = [divide(question, b, most_slots) for b in buffers]
-    return best((parts for parts in splits if parts), rate)
-
-
-def _certain(parts: Split | None) -> Split:
-    assert parts is not None, "less memory than the least"
+    b = question.settings.b or _least_buffer(peak(value, 1, _rows(question.R) + 1), question.R)
+    parts = divide(question, b, most_slots) or divide(question, leanest(question, most_slots), most_slots)
+    assert parts, "less memory than the least"
     return parts
 
 

@@ -27,13 +27,21 @@ def most_that_fit(memory: float, bytes_for: Callable[[int], float], most: int) -
     >>> most_that_fit(100, lambda rows: 10 + 7 * rows, 50), most_that_fit(5, lambda rows: 10 + 7 * rows, 50)
     (12, 0)
     """
-    least = 0
-    while least < most:
-        middle = (least + most + 1) // 2
-        if bytes_for(middle) <= memory:
-            least = middle
+    if most <= 0 or memory <= 0:
+        return 0
+    if (at_most := bytes_for(most)) <= memory:
+        return most
+    least, at_least, turn = 0, 0.0, 0
+    while most - least > 1:
+        turn += 1
+        # Bytes go nearly with the number, so a guess by proportion is nearly right; every third time in the middle.
+        share = (memory - at_least) / (at_most - at_least) if turn % 3 else 0.5
+        number = least + max(1, min(most - least - 1, int(share * (most - least))))
+        size = bytes_for(number)
+        if size <= memory:
+            least, at_least = number, size
         else:
-            most = middle - 1
+            most, at_most = number, size
     return least
 
 
