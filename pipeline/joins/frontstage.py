@@ -11,7 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace
-from pipeline.joins.cost.frontstage import FrontStageModel, Settings, Split, behind, cached_rows, settings
+from pipeline.joins.cost.frontstage import (
+    WORTH_AN_OFFER,
+    FrontStageModel,
+    Settings,
+    Split,
+    behind,
+    cached_rows,
+    settings,
+)
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.cache import RowCache
 from pipeline.joins.parts.gathering import Gathering
@@ -26,7 +34,6 @@ from pipeline.joins.recipe import Recipe
 SETTINGS = "cmeshjoin"  # the name of its settings, whatever join is behind
 _JITTER = 0.1  # share of its life by which a row may expire early, so that a warm cache does not expire at once
 _HALF_LIFE = 20  # a use counts half when so many sales a cached row have passed
-_WORTH_AN_OFFER = 3  # a last one may be that much shorter than the longest
 
 
 class FrontStage(Algorithm):
@@ -220,7 +227,7 @@ class FrontStage(Algorithm):
         # that are held are no more than those of the longest offer.
         longest = self.question.offer
         room = longest - self._hits.sales if self.inner.room and self._hits.pairs <= longest else 0
-        return room if room >= longest // _WORTH_AN_OFFER else 0
+        return room if room >= longest // WORTH_AN_OFFER else 0
 
     @property
     def pending(self) -> int:

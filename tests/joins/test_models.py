@@ -41,7 +41,7 @@ def steps_waited(join: Join, keys: pa.Array) -> float:
             admitted[offered : offered + taken] = steps
             offered += taken
         for piece in join.step(drain=offered == len(keys)):
-            waited += (steps - admitted[piece.sales]).sum()
+            waited += (steps + 1 - admitted[piece.sales]).sum()
         steps += 1
     return waited / len(keys)
 

@@ -8,8 +8,10 @@ from functools import lru_cache
 
 from pipeline.joins.cost.inlj import Batched
 from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.queries import by_query
 from pipeline.joins.cost.question import Question
 from pipeline.joins.cost.search import best
+from pipeline.joins.cost.staying import cycle
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cycle import slot_bytes
@@ -116,18 +118,21 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
     R, stream, costs = question.R, question.stream, question.costs
     h = min(parts.h_S, stream.batch)
     keys = stream.keys(h, R)
-    by_name, by_scan = look_ups(keys, parts.b, parts.lanes, costs), _cycles(parts, question)
-    c_loop = min(by_name, by_scan) + h * (costs.c_A + costs.c_O + costs.c_E)
-    rows = keys * (1 - stream.absent)
+    by_name, (by_scan, waiting) = look_ups(keys, parts.b, parts.lanes, costs), _cycles(parts, question)
     asked: float = queries(keys, parts.b, parts.lanes)
+    rows, seconds, pending = keys * (1 - stream.absent), by_name, float(h)
     if by_scan < by_name:
+        pending = waiting
         rows = R.R_t * by_scan / scan(R.R_t, parts.rows, costs)
-        asked = rows / parts.rows
+        asked, seconds = rows / parts.rows, by_scan
+    elif costs.blocks:  # what was thought to cost a seek a key may share some
+        seconds = costs.by_name(keys, by_query(stream, R, keys / asked, h, costs.blocks) * asked)
+    c_loop = seconds + h * (costs.c_A + costs.c_O + costs.c_E)
     return Prediction(
         split={"sales": int(_sales_bytes(parts.h_S, question)), "answers": parts.answers},
         parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
         mu=h / c_loop,
-        processing_time=c_loop / 2,
+        processing_time=c_loop * (pending / h - h / stream.batch / 2),  # of a longer window, as many wait all the time
         queries=asked / c_loop,
         rows=rows / c_loop,
         remark=f"takes {'look-ups' if by_name <= by_scan else 'a scan'}: for {h:,} sales that wait look-ups take "
@@ -135,13 +140,16 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
     )
 
 
-def _cycles(parts: Split, question: Question[object]) -> float:
-    """Seconds in which the scan serves h sales of a window.
+def _cycles(parts: Split, question: Question[object]) -> tuple[float, float]:
+    """Seconds in which the scan serves h sales of a window, and how many wait.
 
     The window's last sales stay for a whole cycle. All others meet their row after half of one, on the average, and
     make room for the next.
     """
     stream, R = question.stream, question.R
     h = min(parts.h_S, stream.batch)
-    stay = (1 + stream.absent) / 2
-    return scan(R.R_t, parts.rows, question.costs) * (stay + (1 - stay) * h / stream.batch)
+    apart = -(-R.R_t // (parts.rows * parts.slots)) + 1  # reads from fill to fill: who comes during one has missed it
+    fills = max(1, -(-R.R_t // (parts.rows * apart)))
+    full = cycle(R, stream, fills, h, question.fed)
+    stay = min(1.0, h / full.served)
+    return scan(R.R_t, parts.rows, question.costs) * (stay + max(0.0, 1 - stay) * h / stream.batch), full.waiting

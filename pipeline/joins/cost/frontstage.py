@@ -22,6 +22,8 @@ from pipeline.joins.parts.cache import RowCache
 
 _SHARES = [share / 32 for share in range(4, 32)]  # with less, the join behind would fill the cache too slowly
 _USUAL_SHARE = 0.25
+_MANY_OFFERS = 20  # with so few hits nothing is held up
+WORTH_AN_OFFER = 3  # an iteration's last offer may be that much shorter than the longest
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,14 @@ class FrontStageModel:
         stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
         time = costs.c_S + costs.c_F + p_N * question.stream.results * costs.c_O + stages
         share = (1 - p_N) / fetch.mu / time  # of the time that the join behind has
+        iteration = 1 / fetch.queries if fetch.queries else 0.0
         return Prediction(
             split={"cache": parts.cache, **fetch.split},
             parameters={"h_R": parts.h_R, "p_N": p_N, **fetch.parameters},
             mu=1 / time,
-            # Hits do not wait; the others wait longer than in the join behind alone, which has a share of the time.
-            processing_time=(1 - p_N) * fetch.processing_time / share if share else 0.0,
+            # Hits leave with the iteration in which they came; the others wait longer than in the join behind alone,
+            # which has a share of the time.
+            processing_time=((1 - p_N) * fetch.processing_time + p_N * iteration) / share if share else 0.0,
             queries=fetch.queries * share,
             rows=fetch.rows * share,
             remark=fetch.remark,
@@ -111,7 +115,17 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
         planned=planned,
         settings=settings_behind(question),
         front=None,
+        fed=max(1.0, _fed(question.stream.hits(parts.h_R, question.R)) * question.offer),
     )
+
+
+def _fed(p_N: float) -> float:
+    """Misses that come in for an iteration, of a longest offer's sales: no more hits are held than these."""
+    held = taken = 0.0
+    while 1 - held >= 1 / WORTH_AN_OFFER and taken < _MANY_OFFERS:
+        taken += 1 - held
+        held = p_N * taken
+    return (1 - p_N) * taken if taken < _MANY_OFFERS else math.inf
 
 
 def settings(question: Question[Any]) -> Settings:

@@ -73,6 +73,9 @@ def predict(question: Question[Batched]) -> Prediction:
         keys, queries = float(h), float(h)
     else:
         keys = stream.keys(h, R)
+        if h > question.fed * max(1.0, keys / parts.b):  # a query serves more than come for it
+            h = max(1, int(question.fed))
+            keys = stream.keys(h, R)
         queries = max(1.0, keys / parts.b)
     c_loop = queries * (costs.lookup.request + costs.loop) + keys * costs.c_K
     if costs.blocks:

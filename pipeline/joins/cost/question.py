@@ -65,6 +65,7 @@ class Question(Generic[SettingsOf]):
     settings: SettingsOf  # of the algorithm
     offer: int = LONGEST_OFFER  # most sales that come in at once
     connections: int = 2  # to the master
+    fed: float = math.inf  # most sales that come in for an iteration: behind a front stage, which holds its hits
     planned: Stream | None = None  # what the memory was split for, if other sales came in the end
     front: Any = None  # settings of a front stage before the algorithm; None: all as its cost model finds best
     accounting: Accounting = AS_MEASURED  # what takes how much of the memory

@@ -18,7 +18,7 @@ from pipeline.joins.cost.meshjoin import (
 )
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question
-from pipeline.joins.cost.staying import until_gone
+from pipeline.joins.cost.staying import cycle
 
 _SLOTS = 64  # admissions a cycle: with more, H would be fuller by less than a hundredth
 _REFERENCE = 20_000_000  # bytes: the budget whose optimum is the default disk buffer of all budgets
@@ -61,11 +61,11 @@ def predict(question: Question[Buffered]) -> Prediction:
     R, n, k = question.R, question.stream.batch, reads_a_cycle(question.R.R_t, parts.b)
     apart = -(-k // parts.slots)
     fills = -(-k // apart)
-    there = until_gone(R, question.stream, fills)
-    w, at_once = parts.h_S / (there * k), parts.h_S
+    full = cycle(R, question.stream, fills, parts.h_S, question.fed)
+    w, at_once = full.served / k, parts.h_S
     if question.settings.w:
         w, at_once = min(w, question.settings.w / apart), question.settings.w
-    return windows(parts, w, 1 + max(0.0, n - at_once) / w, there - 1 / (2 * fills), question)
+    return windows(parts, w, 1 + max(0.0, n - at_once) / w, full.waiting / full.served, question)
 
 
 def default_buffer(question: Question[Buffered]) -> int:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.joins.cost.question import Relation, Stream
+
+_CYCLES = 6  # then they are alike
 
 
 def until_served(R: Relation, stream: Stream, k: int, slots: int) -> float:
@@ -24,14 +31,51 @@ def until_served(R: Relation, stream: Stream, k: int, slots: int) -> float:
     return (1 - stream.absent) * met + stream.absent
 
 
-def until_gone(R: Relation, stream: Stream, fills: int) -> float:
-    """For how many cycles a place in H is taken, if a sale leaves with its row and H is filled so often a cycle.
+@dataclass(frozen=True)
+class Cycle:
+    """Of a scan that serves sales at once when their row comes by."""
 
-    A cycle serves S sales: q_j S at the j-th fill, whose rows have that share. So many come in for them, and q_j of
-    these have to wait for a whole cycle. Then h_S = S (1 + sum q_j^2) / 2, wherever the scan stands; where R is sorted
-    by frequency, the first q_j is large.
+    served: float  # sales
+    waiting: float  # in the mean
+
+
+@lru_cache(maxsize=4_096)
+def cycle(R: Relation, stream: Stream, fills: int, h_S: float, fed: float = math.inf) -> Cycle:
+    """What a cycle serves, if H is filled so often in it, each time with at most `fed` sales.
+
+    It serves S sales: q_j S at the j-th fill, whose rows have that share. So many come in for them, and q_j of these
+    have to wait for a whole cycle. Then h_S = S (1 + sum q_j^2) / 2, wherever the scan stands; where R is sorted by
+    frequency, the first q_j is large. A sale without a row stays for a whole cycle, as does one that may have more.
+    From fill to fill sales leave evenly, and none come.
     """
     if not R.unique:
-        return 1 + 1 / (2 * fills)
+        served = h_S / (1 + 1 / (2 * fills))
+        return Cycle(min(served, fed * fills), h_S)
     q = stream.over(R).of_pages(fills, R.order)
-    return (1 - stream.absent) * (1 + float((q**2).sum())) / 2 + stream.absent
+    served = h_S / ((1 - stream.absent) * (1 + float((q**2).sum())) / 2 + stream.absent)
+    if served * (float(q.max()) * (1 - stream.absent) + stream.absent / fills) <= fed:
+        return Cycle(served, h_S - served / (2 * fills))
+    return _fed(q, stream.absent, h_S, fed)
+
+
+def _fed(q: npt.NDArray[np.float64], absent: float, h_S: float, fed: float) -> Cycle:
+    """By playing some cycles: what a fill lacks after many have left comes with the next ones."""
+    fills = len(q)
+    wait, of_absent = np.zeros(fills), np.zeros(fills)  # for a fill's rows; without a row, by the fill they came with
+    waiting = served = total = 0.0
+    for turn in range(_CYCLES * fills):
+        j = turn % fills
+        if turn == (_CYCLES - 1) * fills:
+            served = total = 0.0
+        waiting -= of_absent[j]
+        served += of_absent[j]
+        come = min(fed, h_S - waiting)
+        of_absent[j] = come * absent
+        wait += come * (1 - absent) * q
+        waiting += come
+        left = wait[j]
+        total += waiting - left / 2
+        waiting -= left
+        served += left
+        wait[j] = 0.0
+    return Cycle(float(served), float(total / fills))
