@@ -47,10 +47,14 @@ class Plan:
     def options(self, dimension: str) -> Options:
         """What shapes the join of a dimension, beside its memory."""
         settings = self.settings.dimensions[dimension]
+        own = _settings_of_joins(dimension, settings)
+        # Nothing else tells where the rows lie that are wanted most: this is of no use where they are not R's first.
+        first = settings.algorithm == "x-hybridjoin" and getattr(own.get("x-hybridjoin"), "published", False)
         return Options(
             costs=self.costs.get(dimension, UnitCosts()),
             stream=Stream(e=settings.skew, batch=self.settings.worker.window_sales),
-            settings=_settings_of_joins(dimension, settings),
+            order="by frequency" if first else "scattered",
+            settings=own,
             max_staleness=settings.max_staleness,
             absent_staleness=settings.absent_staleness,
             connections=self.settings.master.connections,

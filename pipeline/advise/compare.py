@@ -21,6 +21,10 @@ Say = Callable[[str], None]
 _WIDTH = 110
 _GUESS = "a guess: two cores, the shipped contracts"
 _MEASURED = "measured by the job that runs"
+_LIE = {
+    "scattered": "taken to lie anywhere in the table, which is not looked at",
+    "by frequency": "taken to come first, as x-hybridjoin.published says; that is not looked at",
+}
 _HEADS = (
     ("service rate", 14), ("the job", 10), ("queue wait", 12), ("processing", 12), ("queries/s", 11), ("rows/s", 10),
     ("needs", 10), ("for the rate", 14),
@@ -107,6 +111,7 @@ def comparison(plan: Plan, looked: Looked, demand: Demand, say: Say) -> Iterator
         memory = plan.settings.dimensions[name].memory
         yield f"{name}: {looked.sizes[name]}; {memory} in each worker; {_of(demand)}"
         yield f"  unit costs: {measured}"
+        yield f"  rows wanted most: {_LIE[plan.options(name).order]}"
         yield "  join".ljust(26) + "".join(head.rjust(width) for head, width in _HEADS)
         others = beside(name, rates, demand)
         for line in table.forecasts(others):

@@ -381,3 +381,18 @@ def test_every_leaf_of_the_tree_is_of_a_type_the_loader_knows() -> None:
                 assert kind in known or typing.get_origin(kind) in (tuple, dict) or issubclass(kind, str), kind
 
     leaves(Settings)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "published", "order"),
+    [
+        ("x-hybridjoin", "true", "by frequency"),
+        ("x-hybridjoin", "false", "scattered"),
+        ("hybridjoin", "true", "scattered"),
+    ],
+)
+def test_only_who_sets_x_hybridjoin_as_published_says_that_the_rows_wanted_most_come_first(
+    algorithm: str, published: str, order: str
+) -> None:
+    told = [f"dimensions.store.algorithm={algorithm}", f"dimensions.store.{algorithm}.published={published}"]
+    assert resolve(load(None, told, {})).options("store").order == order
