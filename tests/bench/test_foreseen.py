@@ -23,6 +23,10 @@ CASES = [
     Case("hybridjoin", ROWS, SORTED, 1.0, 0.1, 0.2),
     Case("hybridjoin", ROWS, SCATTERED, 0.8, 0.1, 0.2),
     Case("hybridjoin", ROWS, SORTED, 0.8, 0.1, settings={"hybridjoin": hybridjoin.Settings(d=250, published=True)}),
+    Case("hybridjoin", ROWS, SORTED, 1.2, 0.1, 0.2, settings={"hybridjoin": hybridjoin.Settings(published=True)}),
+    Case(
+        "x-hybridjoin", ROWS, SCATTERED, 1.2, 0.1, 0.2, settings={"x-hybridjoin": xhybridjoin.Settings(published=True)}
+    ),
     Case("x-hybridjoin", ROWS, SORTED, 1.2, 0.1),
     Case("x-hybridjoin", ROWS, SORTED, 1.0, 0.1, 0.2),
     Case("x-hybridjoin", ROWS, SCATTERED, 1.2, 0.1, settings={"x-hybridjoin": xhybridjoin.Settings(d=100, l=2)}),

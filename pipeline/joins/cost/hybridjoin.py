@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
+from pipeline.joins.cost.lone_reads import lone_reads
 from pipeline.joins.cost.page_reads import Load, page_reads
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation, Stream
@@ -127,14 +128,20 @@ def load(parts: Split, R: Relation, stream: Stream, first: bool = False, a_block
 
 
 def _load(parts: Split, question: Question[Any]) -> Load:
-    blocks = question.costs.blocks
-    window = load(parts, question.R, question.stream, parts.d_N > 0, blocks.rows if blocks else 0.0)
+    window = _with(parts, question)
     if parts.d_N and window.reads:  # what the first part serves waits for the next read like the others
         waiting = window.hits / window.reads
-        room = replace(parts, h_S=max(1, round(parts.h_S - waiting)))
-        window = load(room, question.R, question.stream, True, blocks.rows if blocks else 0.0)
+        window = _with(replace(parts, h_S=max(1, round(parts.h_S - waiting))), question)
         window = replace(window, waiting=window.waiting + waiting)
     return window
+
+
+def _with(parts: Split, question: Question[Any]) -> Load:
+    R, stream, blocks, first = question.R, question.stream, question.costs.blocks, parts.d_N > 0
+    if stream.absent and getattr(question.settings, "published", False):
+        h_S = min(parts.h_S, max(1, round(stream.batch * (1 - stream.absent))))
+        return lone_reads(stream, R, pages(parts.d, R), h_S, parts.l, first)
+    return load(parts, R, stream, first, blocks.rows if blocks else 0.0)
 
 
 def outcome(parts: Split, question: Question[object], with_resident_part: bool = False) -> Prediction:

@@ -36,7 +36,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class _Pages:
+class Pages:
     """Pages, those of nearly equal shares together, most wanted first; and what the resident ones have."""
 
     resident: float  # share of the sales, of all resident pages
@@ -68,7 +68,7 @@ def page_reads(
     The l pages wanted most are resident, or, if `first`, R's first. A sale without a row is taken to belong where a
     sale with one would. `a_block`: the rows of a disk's block, which is read for keys that are asked for by name.
     """
-    there = _pages(stream.over(R).about(), R.order, pages, l, first)
+    there = grouped(stream.over(R).about(), R.order, pages, l, first)
     counts, q = there.counts, there.q
     hits = stream.batch * there.resident * (1 - stream.absent)
     sales = stream.batch * (1 - there.resident)  # that need a page to be read
@@ -95,9 +95,7 @@ def page_reads(
     return replace(load, by_name=keys * reads, blocks=blocks * reads)
 
 
-def _unfound(
-    stream: Stream, R: Relation, pages: int, there: _Pages, T: Shares, a_block: float
-) -> tuple[float, Touched]:
+def _unfound(stream: Stream, R: Relation, pages: int, there: Pages, T: Shares, a_block: float) -> tuple[float, Touched]:
     """Keys without a row that a read leaves on its page, but for its oldest sale's, and the blocks they belong in."""
     q, zipf, rows = there.q / (there.counts * there.q).sum(), stream.over(R), R.R_t / pages
     if R.order == "by frequency":
@@ -140,7 +138,7 @@ def _sorted_pages(sales: Zipf, pages: int) -> Shares:
 
 
 @lru_cache(maxsize=4_096)
-def _pages(sales: Zipf, order: Order, pages: int, l: int, first: bool) -> _Pages:  # noqa: E741
+def grouped(sales: Zipf, order: Order, pages: int, l: int, first: bool) -> Pages:  # noqa: E741
     l = min(l, pages)  # noqa: E741
     edges = np.unique(np.geomspace(1, pages - l + 1, _BUCKETS).astype(np.int64)) - 1 + l if pages > l else np.array([l])
     if order == "by frequency":
@@ -151,9 +149,9 @@ def _pages(sales: Zipf, order: Order, pages: int, l: int, first: bool) -> _Pages
         resident, sums = float(q[l]), q[edges]
         if first:  # they are like any others
             left = np.unique(np.geomspace(1, pages + 1, _BUCKETS).astype(np.int64)) - 1
-            return _Pages(l / pages, np.diff(left) * (1 - l / pages), np.diff(q[left]) / np.diff(left))
+            return Pages(l / pages, np.diff(left) * (1 - l / pages), np.diff(q[left]) / np.diff(left))
     counts = np.diff(edges).astype(np.float64)
-    return _Pages(resident, counts, np.diff(sums) / counts)
+    return Pages(resident, counts, np.diff(sums) / counts)
 
 
 def _ages(counts: Shares, q: Shares, h: float) -> Shares:
