@@ -153,6 +153,13 @@ def test_every_join_runs_and_tells_the_same_twice(name):
     assert sum(len(queue) for queue in first[-1])
 
 
+def test_a_step_that_only_finds_the_end_of_R_is_no_standstill():
+    trial = Trial("auto", ComputedRows(40_000, scattered=True), 40_000, MACHINES["meshjoin-icde2007"], skew=0.5)
+    trial.warm_up(cycles=2, sales_a_cached_row=1)
+    assert trial.join.statistics.by_scan
+    assert trial.measure(sales=1_000).sales >= 1_000
+
+
 def test_sales_are_the_same_however_they_are_cut_and_fall_as_their_law_says():
     def drawn(pieces: list[int], seed: int = 1) -> list[int]:
         sales, keys = Sales(ComputedRows(1_000, scattered=True), ZipfDraw(1_000, 1.0), 0.1, seed), []
