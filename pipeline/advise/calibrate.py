@@ -82,8 +82,11 @@ def reads_of(master: Master, costs: UnitCosts, connections: int = 2, say: Say = 
 
 
 def _scan(master: Master) -> Line:
+    """Each read goes on where the one before it ended: what was just read would come from the server's memory."""
+    position: bytes | None = None
+
     def reads(rows: int) -> Iterator[float]:
-        position = None
+        nonlocal position
         while True:
             started = time.perf_counter()
             scan = master.scan(position, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from copy import deepcopy
@@ -111,6 +112,7 @@ class OnServer:
             "rows_read": sum(count.rows for count in reads.values()),
             **{f"{kind}_queries": count.queries for kind, count in reads.items()},
             **{name: count - counters[name] for name, count in self._server.counters().items()},
+            "load": os.getloadavg()[0],  # who else is at work
         }
         if queries:
             numbers |= {
