@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -15,21 +15,20 @@ from pipeline import joins
 from pipeline.advise import calibrate
 from pipeline.bench.charged_target import predicted, sizes
 from pipeline.bench.known import accounting, settings
+from pipeline.bench.machines import MACHINES
 from pipeline.bench.points import Point
 from pipeline.bench.real_time import RealTrial
 from pipeline.bench.server import BenchServer
 from pipeline.bench.sources import Data
 from pipeline.bench.stream import Sales
 from pipeline.bench.target import Measured
+from pipeline.bench.trial import options
 from pipeline.config.settings import MasterData
 from pipeline.errors import BudgetTooSmall, NotUnique
 from pipeline.joins import Join, Options
-from pipeline.joins.cost.question import Stream
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.master.port import MasterTable, ReadCount
 
-_ENDLESS = 1 << 40
-_NEVER = 1e8  # seconds until a cached row is too old: the papers' R does not change
 _SALES = 2_000_000  # before they come round again: fewer would flatter the caches
 _WARM_UP = 1.0, 20.0  # seconds, at least and at most
 _STRETCH = 0.5  # seconds
@@ -164,14 +163,18 @@ def between(before: UnitCosts, after: UnitCosts) -> UnitCosts:
 
 
 def _options(point: Point, costs: UnitCosts) -> Options:
-    return Options(
-        costs=costs,
-        stream=Stream(point.data.skew, _ENDLESS, point.sales.absent),
-        settings=settings(point),
-        max_staleness=_NEVER,
-        absent_staleness=_NEVER,
-        accounting=accounting(point),
+    data = point.data
+    shaping = options(
+        MACHINES[point.machine],
+        data.rows,
+        data.law,
+        data.skew,
+        point.sales.absent,
+        settings(point),
+        accounting(point),
+        time.monotonic,
     )
+    return replace(shaping, costs=costs)
 
 
 def _keys(point: Point, seed: int) -> pa.Array:
