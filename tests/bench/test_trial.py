@@ -153,7 +153,7 @@ def test_every_join_runs_and_tells_the_same_twice(name):
     assert sum(len(queue) for queue in first[-1])
 
 
-def test_a_step_that_only_finds_the_end_of_R_is_no_standstill():
+def test_a_step_that_only_finds_the_end_of_the_table_is_no_standstill():
     trial = Trial("auto", ComputedRows(40_000, scattered=True), 40_000, MACHINES["meshjoin-icde2007"], skew=0.5)
     trial.warm_up(cycles=2, sales_a_cached_row=1)
     assert trial.join.statistics.by_scan

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from pipeline.bench.machines import Machine, processor
+from pipeline.bench.machines import MACHINES, Machine, processor
 from pipeline.bench.trial import Trial
 from pipeline.errors import BadSetting
 from pipeline.joins import Join, Options, hybridjoin, make, xhybridjoin
@@ -81,6 +81,18 @@ def test_the_best_page_serves_more_sales_a_read_the_more_pages_differ(scattered,
         return seen.sales / seen.reads.by_kind["page"].queries
 
     assert served_a_read("best") > gain * served_a_read("oldest")
+
+
+@every_way
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize(("memory", "skew"), [(500_000, 0.5), (3_000_000, 1.0)])
+def test_the_model_foresees_the_rate_within_15_percent(name, next, buffers, scattered, memory, skew):
+    of = {name: SETTINGS[name](next=next, buffers=buffers)}
+    rows = ComputedRows(40_000, scattered=scattered)
+    trial = Trial(name, rows, memory, MACHINES["hybridjoin-2011"], skew, settings=of)
+    h_S = trial.join.algorithm.split.h_S
+    trial.warm_up(sales=6 * h_S)
+    assert trial.prediction.mu == pytest.approx(trial.measure(sales=4 * h_S).rate, rel=0.15)
 
 
 def hot_and_cold(join: Join, rows: int) -> int:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from pipeline.joins.cost.lone_reads import lone_reads
 from pipeline.joins.cost.page_reads import Load, page_reads
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation, Stream
 from pipeline.joins.cost.search import best, grid
-from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.byname import KEY_BYTES as NAMED_BYTES
 from pipeline.joins.parts.bypage import KEY_BYTES, PAGE_BYTES
@@ -41,6 +42,11 @@ class Paged(Protocol):
     @property
     def next(self) -> str:
         """The page that is read: the oldest sale's, or the best one."""
+        ...
+
+    @property
+    def published(self) -> bool:
+        """No key is asked for by name but the oldest sale's."""
         ...
 
     @property
@@ -117,17 +123,19 @@ def predict(question: Question[Paged]) -> Prediction:
     return outcome(split(question.as_planned), question)
 
 
-def rate(parts: Split, question: Question[object]) -> float:
+def rate(parts: Split, question: Question[Paged]) -> float:
     """mu with this split."""
-    return _rate(parts, _load(parts, question), question.costs)
+    return _rate(parts, _load(parts, question), question)
 
 
-def load(parts: Split, R: Relation, stream: Stream, first: bool = False, a_block: float = 0.0) -> Load:
+def load(
+    parts: Split, R: Relation, stream: Stream, first: bool = False, a_block: float = 0.0, best: bool = False
+) -> Load:
     """The pages that are read for a window: see `page_reads`."""
-    return page_reads(stream, R, pages(parts.d, R), parts.h_S, parts.l, first, a_block)
+    return page_reads(stream, R, pages(parts.d, R), parts.h_S, parts.l, first, a_block, best)
 
 
-def _load(parts: Split, question: Question[Any]) -> Load:
+def _load(parts: Split, question: Question[Paged]) -> Load:
     window = _with(parts, question)
     if parts.d_N and window.reads:  # what the first part serves waits for the next read like the others
         waiting = window.hits / window.reads
@@ -136,18 +144,18 @@ def _load(parts: Split, question: Question[Any]) -> Load:
     return window
 
 
-def _with(parts: Split, question: Question[Any]) -> Load:
+def _with(parts: Split, question: Question[Paged]) -> Load:
     R, stream, blocks, first = question.R, question.stream, question.costs.blocks, parts.d_N > 0
-    if stream.absent and getattr(question.settings, "published", False):
+    if stream.absent and question.settings.published:
         h_S = min(parts.h_S, max(1, round(stream.batch * (1 - stream.absent))))
         return lone_reads(stream, R, pages(parts.d, R), h_S, parts.l, first)
-    return load(parts, R, stream, first, blocks.rows if blocks else 0.0)
+    return load(parts, R, stream, first, blocks.rows if blocks else 0.0, question.settings.next == "best")
 
 
-def outcome(parts: Split, question: Question[object], with_resident_part: bool = False) -> Prediction:
+def outcome(parts: Split, question: Question[Paged], with_resident_part: bool = False) -> Prediction:
     """What comes of a split."""
     R, window = question.R, _load(parts, question)
-    mu = _rate(parts, window, question.costs)
+    mu = _rate(parts, window, question)
     shares = {
         "sales": int(sale_bytes(parts.h_S, question)),
         "page": int(page_bytes(parts.d, question)),
@@ -171,19 +179,25 @@ def outcome(parts: Split, question: Question[object], with_resident_part: bool =
     )
 
 
-def _rate(parts: Split, window: Load, costs: UnitCosts) -> float:
+def _rate(parts: Split, window: Load, question: Question[Paged]) -> float:
     """mu = w / c_loop, with
 
     c_loop = c_IO(v_P) + d c_H + w (c_O + c_E + c_S + c_A)
 
     The resident part is probed with the sales that come in, not the other way round: w c_F instead of d_N c_H; as
-    published its rows are looked up in H with each read, and what they serve has been there.
+    published its rows are looked up in H with each read, and what they serve has been there. With two buffers the disk
+    reads on meanwhile, and of each read only the longer of the two times counts.
     """
-    c_loop = costs.page(parts.d) + costs.beside + costs.loop + (parts.d + parts.d_N) * costs.c_H
+    costs = question.costs
+    reading, working = costs.page(parts.d) + costs.beside, costs.loop + (parts.d + parts.d_N) * costs.c_H
     waited = window.sales - (0 if parts.d_N else window.hits)
-    seconds = window.reads * c_loop + costs.by_name(window.by_name, window.blocks)
-    seconds += window.sales * (costs.c_S + costs.c_O) + waited * (costs.c_A + costs.c_E)
-    seconds += window.sales * costs.c_F * (parts.l > 0 and not parts.d_N)
+    of_sales = window.sales * (costs.c_S + costs.c_O) + waited * (costs.c_A + costs.c_E)
+    of_sales += window.sales * costs.c_F * (parts.l > 0 and not parts.d_N)
+    seconds = window.reads * (reading + working) + of_sales
+    if question.settings.buffers > 1 and window.reads:
+        of_each = working + of_sales / window.reads * window.served
+        seconds = window.reads * float((window.often * np.maximum(reading, of_each)).sum())
+    seconds += costs.by_name(window.by_name, window.blocks)
     return float(window.sales / seconds) if seconds else 0.0
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.joins.cost.lookups import NOTHING, Touched, anywhere, side_by_side
+from pipeline.joins.cost.next_page import waits_for_the_best
 from pipeline.joins.cost.question import Relation, Stream
 from pipeline.joins.cost.zipf import Order, Zipf
 
@@ -28,6 +29,8 @@ class Load:
     waiting: float  # sales on average, from read to read
     by_name: float = 0.0  # keys, besides the oldest sales', that were not on their page: asked for with another one
     blocks: Touched = NOTHING  # that this reads, if R is on a disk
+    often: Shares = field(default_factory=lambda: np.ones(1))  # of the reads, the shares that serve unlike numbers
+    served: Shares = field(default_factory=lambda: np.ones(1))  # of sales, as multiples of w
 
     @property
     def w(self) -> float:
@@ -52,6 +55,7 @@ def page_reads(
     l: int = 0,  # noqa: E741
     first: bool = False,
     a_block: float = 0.0,
+    best: bool = False,
 ) -> Load:
     """Reads of pages for a window, of which at most h_S sales wait. A page's rows have a share q_j of the sales.
 
@@ -67,6 +71,8 @@ def page_reads(
 
     The l pages wanted most are resident, or, if `first`, R's first. A sale without a row is taken to belong where a
     sale with one would. `a_block`: the rows of a disk's block, which is read for keys that are asked for by name.
+    `best`: not the sale that waits longest says which page is read, but what is worth most; then T is another one for
+    each page.
     """
     there = grouped(stream.over(R).about(), R.order, pages, l, first)
     counts, q = there.counts, there.q
@@ -81,11 +87,20 @@ def page_reads(
     beyond, T = 0.0, np.full(len(q), h)
     if sales > h:
         beyond, reached = _first_round(counts, q, h, sales)
-        T = _ages(counts, q, h)
+        T = waits_for_the_best(counts, q, h) if best else _ages(counts, q, h)
         if reached < sales:
             beyond += (sales - reached) * float((counts * q / (1 + q * T)).sum())
     reads = at_first + beyond + again
-    load = Load(stream.batch, hits, reads, (at_first * waiting + beyond * h) / reads)
+    often = counts * q / (1 + q * T)
+    served = (1 + q * T) * often.sum() / (often * (1 + q * T)).sum()
+    load = Load(
+        stream.batch,
+        hits,
+        reads,
+        (at_first * waiting + beyond * h) / reads,
+        often=often / often.sum(),
+        served=served,
+    )
     if not stream.absent:
         return load
     keys, blocks = _unfound(stream, R, pages, there, T, a_block)

@@ -32,9 +32,6 @@ class Resident(Paged, Protocol):
         """As published, rows that stay; -1: as many as l pages have."""
         ...
 
-    @property
-    def published(self) -> bool: ...
-
 
 def least(question: Question[Resident]) -> int:
     """As HYBRIDJOIN's: where there is no room for a resident page, it does without."""
