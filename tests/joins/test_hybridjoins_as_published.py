@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.bench.machines import Machine, processor
+from pipeline.bench.machines import ACCOUNTINGS, MACHINES, Machine, processor
 from pipeline.bench.trial import Trial
 from pipeline.errors import BadSetting
 from pipeline.joins import Join, Options, hybridjoin, make, xhybridjoin
@@ -141,6 +141,17 @@ def test_every_row_that_stays_is_charged_in_every_iteration_and_every_sale_as_on
     # Equation 5: c_IO(d_S) + (d_N + d_S) c_H + w (c_O + c_E + c_S + c_A)
     equation = reads * (1.0 + (100 + 50) * 1e-4) + admitted * 6e-3 + seen.sales * 4e-3
     assert seen.seconds == pytest.approx(equation, rel=1e-3)
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize(("d", "d_N"), [(2_000, 200), (2_000, 2_900), (500, 5_000)])
+def test_the_model_knows_a_first_part_that_ends_within_a_page(d, d_N, scattered):
+    paper = "x-hybridjoin-kais2013"
+    settings = {"x-hybridjoin": xhybridjoin.Settings(published=True, d=d, d_N=d_N)}
+    rows, counted = ComputedRows(50_000, scattered=scattered), ACCOUNTINGS[paper]
+    trial = Trial("x-hybridjoin", rows, 2_000_000, MACHINES[paper], settings=settings, accounting=counted)
+    trial.warm_up(sales=150_000, sales_a_cached_row=0)
+    assert trial.prediction.mu == pytest.approx(trial.measure(sales=150_000).rate, rel=0.1)
 
 
 def test_the_first_part_is_read_again_when_it_is_too_old_and_served_with_what_changed():

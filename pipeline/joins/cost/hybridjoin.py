@@ -132,7 +132,8 @@ def load(
     parts: Split, R: Relation, stream: Stream, first: bool = False, a_block: float = 0.0, best: bool = False
 ) -> Load:
     """The pages that are read for a window: see `page_reads`."""
-    return page_reads(stream, R, pages(parts.d, R), parts.h_S, parts.l, first, a_block, best)
+    stay = parts.d_N / parts.d if parts.d_N else parts.l
+    return page_reads(stream, R, pages(parts.d, R), parts.h_S, stay, first, a_block, best)
 
 
 def _load(parts: Split, question: Question[Paged]) -> Load:

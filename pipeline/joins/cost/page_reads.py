@@ -52,7 +52,7 @@ def page_reads(
     R: Relation,
     pages: int,
     h_S: int,
-    l: int = 0,  # noqa: E741
+    l: float = 0,  # noqa: E741
     first: bool = False,
     a_block: float = 0.0,
     best: bool = False,
@@ -128,7 +128,7 @@ def _of_resident(
     stream: Stream,
     R: Relation,
     pages: int,
-    l: int,  # noqa: E741
+    l: float,  # noqa: E741
     first: bool,
     sales: float,
     a_block: float,
@@ -153,15 +153,17 @@ def _sorted_pages(sales: Zipf, pages: int) -> Shares:
 
 
 @lru_cache(maxsize=4_096)
-def grouped(sales: Zipf, order: Order, pages: int, l: int, first: bool) -> Pages:  # noqa: E741
+def grouped(sales: Zipf, order: Order, pages: int, l: float, first: bool) -> Pages:  # noqa: E741
     l = min(l, pages)  # noqa: E741
-    edges = np.unique(np.geomspace(1, pages - l + 1, _BUCKETS).astype(np.int64)) - 1 + l if pages > l else np.array([l])
+    whole = int(l)  # of a page that is resident in part, the others of its rows are still read
+    edges = np.unique(np.geomspace(1, pages - whole + 1, _BUCKETS).astype(np.int64)) - 1 + whole
     if order == "by frequency":
-        of_first = sales.of_first(sales.buckets[1], np.concatenate([[l], edges]) * (sales.rows / pages))
+        ends = np.concatenate([[l], np.maximum(l, edges)])
+        of_first = sales.of_first(sales.buckets[1], ends * (sales.rows / pages))
         resident, sums = float(of_first[0]), of_first[1:]
     else:
         q = np.concatenate([[0.0], np.cumsum(_sorted_pages(sales, pages))])
-        resident, sums = float(q[l]), q[edges]
+        resident, sums = float(q[whole]), q[edges]
         if first:  # they are like any others
             left = np.unique(np.geomspace(1, pages + 1, _BUCKETS).astype(np.int64)) - 1
             return Pages(l / pages, np.diff(left) * (1 - l / pages), np.diff(q[left]) / np.diff(left))
