@@ -41,6 +41,7 @@ from pipeline.master.disks import VirtualClock
 
 _ENDLESS = 1 << 40  # sales of a window: the papers' stream has no end
 _IDLE = 3  # steps: one may do nothing, for it costs nothing to find that R ends where the last read did
+_FILLINGS = 4  # of H, until it is as it will be where pages are read for the sales that wait
 _ROUNDING = 1e-9
 _LONG_ENOUGH = 10  # times what fills the join: then it scans no more, and the cycle begun is not waited for
 _NEVER = 1e8  # seconds until a cached row is too old: the papers' R does not change
@@ -121,11 +122,14 @@ class Trial:
         return self.master.reads.by_kind["scan"].rows / self.master.rows.rows
 
     def warm_up(self, sales: int = 0, cycles: float = 1.0, sales_a_cached_row: int = 100) -> None:
-        """Serve waiting sales until as many are gone as filled the join, and at least so many; R was scanned so often,
-        if the join scans it; and the rows in the cache have been chosen from so many sales each."""
+        """Serve waiting sales until as many are gone as filled the join, or four times as many if it reads pages, and at
+        least so many; R was scanned so often, if the join scans it; and the rows in the cache have been chosen from so
+        many sales each."""
+        # At first all of a queue comes at once. What is wanted much leaves early, until the others have filled H.
+        times = _FILLINGS if self.join.algorithm.reads_pages else 1
         self._saturate(
             lambda: (
-                self.served >= max(1, sales, self._most_pending, sales_a_cached_row * self.join.cached_rows)
+                self.served >= max(1, sales, times * self._most_pending, sales_a_cached_row * self.join.cached_rows)
                 and (self.cycles >= cycles or not self.cycles)
             )
         )
