@@ -129,7 +129,7 @@ def _rows(each: Told) -> Iterator[list[str]]:
                 cells["equations"][0],
                 *(cells[target][0] if target in cells else "not run" for target in TARGETS),
                 _holds(verdicts),
-                " ".join(claim.because.split()) if False in verdicts.values() else "",
+                " ".join(claim.because.split()) or "not explained yet" if False in verdicts.values() else "",
             ]
 
 

