@@ -156,7 +156,7 @@ def between(before: UnitCosts, after: UnitCosts) -> UnitCosts:
             return Line((one.request + other.request) / 2, (one.item + other.item) / 2)
         if isinstance(one, tuple) and isinstance(other, tuple):
             return tuple((name, (seconds + dict(other)[name]) / 2) for name, seconds in one)
-        return (one + other) / 2  # type: ignore[operator]
+        return (one + other) / 2 if isinstance(one, float) and isinstance(other, float) else one
 
     every = ((unit.name, getattr(before, unit.name), getattr(after, unit.name)) for unit in fields(before))
     return UnitCosts(**{name: mean(one, other) for name, one, other in every})  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +30,14 @@ from pipeline import joins
 from pipeline.advise.calibrate import calibrate
 from pipeline.bench.real_time import RealTrial
 from pipeline.bench.server import BenchDatabase, small_pool
+from pipeline.bench.server_target import between
 from pipeline.errors import BudgetTooSmall
 from pipeline.generate.keys import product_codes
 from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import JOINS, Options, recipe, relation
 from pipeline.joins.cost.inlj import PER_TUPLE
 from pipeline.joins.cost.question import Stream
-from pipeline.joins.cost.unit_costs import Line, UnitCosts
+from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.joins.parts.waiting import WaitingSales
 from pipeline.master.memory import MemoryMaster
@@ -118,20 +119,6 @@ def predict(cells: list[Cell], database: BenchDatabase, costs: UnitCosts) -> Non
             name, options = told(cell.join, cell.skew, costs)
             cell.predicted = joins.predict(name, cell.memory, known, options).mu
     tell(cells)
-
-
-def between(before: UnitCosts, after: UnitCosts) -> UnitCosts:
-    """The mean of two calibrations: a machine's speed changes while the joins run."""
-
-    def mean(one: object, other: object) -> object:
-        if isinstance(one, Line) and isinstance(other, Line):
-            return Line((one.request + other.request) / 2, (one.item + other.item) / 2)
-        if isinstance(one, tuple) and isinstance(other, tuple):
-            return tuple((name, (seconds + dict(other)[name]) / 2) for name, seconds in one)
-        return (one + other) / 2  # type: ignore[operator]
-
-    every = ((unit.name, getattr(before, unit.name), getattr(after, unit.name)) for unit in fields(before))
-    return UnitCosts(**{name: mean(one, other) for name, one, other in every})  # type: ignore[arg-type]
 
 
 def table_bytes(database: BenchDatabase, rows: int) -> int:
