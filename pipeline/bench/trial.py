@@ -19,6 +19,7 @@ costs of the papers' equations, when it is done:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
@@ -61,7 +62,14 @@ def options(
     """What a join is told of a trial."""
     return Options(
         costs=machine.unit_costs(rows.row_bytes, pool_bytes),
-        stream=Stream(skew, _ENDLESS, absent, results=results(rows, law), by_integral=isinstance(law, ZipfDraw)),
+        stream=Stream(
+            skew,
+            _ENDLESS,
+            absent,
+            results=results(rows, law),
+            absent_life=math.inf,
+            by_integral=isinstance(law, ZipfDraw),
+        ),
         order="scattered" if rows.scattered else "by frequency",
         settings=settings,
         max_staleness=_NEVER,

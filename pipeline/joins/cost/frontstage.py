@@ -155,9 +155,9 @@ def cached_rows(memory: float, question: Question[object]) -> int:
 
 def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
     """What a cache of the most wanted rows leaves of the stream: fewer sales, and a larger share of them absent."""
-    missed = 1 - stream.hits(h_R, R)
-    absent = min(1.0, stream.absent / missed) if missed else 0.0
-    return replace(stream, batch=max(1, round(stream.batch * missed)), absent=absent, beyond=stream.beyond + h_R)
+    missed, (rows, absences) = 1 - stream.hits(h_R, R), stream.cached(h_R, R)
+    absent = min(1.0, (stream.absent - stream.hits_absent(absences, R)) / missed) if missed else 0.0
+    return replace(stream, batch=max(1, round(stream.batch * missed)), absent=absent, beyond=stream.beyond + rows)
 
 
 @lru_cache(maxsize=128)

@@ -38,6 +38,7 @@ class Stream:
     beyond: float = 0.0  # so many of the most wanted rows are served before, by a front stage
     life: float = math.inf  # so many sales come while a cached row is young enough; then it is asked for again
     results: float = 1.0  # of a sale that is not absent, where keys repeat in R; a job cannot know, and takes one
+    absent_life: float = 0.0  # so many sales come while it is still known that a key has no row; 0: that is not kept
     by_integral: bool = False  # how the ranks of the keys were drawn: see Zipf
 
     def over(self, relation: Relation) -> Zipf:
@@ -50,8 +51,23 @@ class Stream:
         return zipf.distinct(sales * (1 - self.absent)) + zipf.distinct(sales * self.absent)
 
     def hits(self, h_R: float, relation: Relation) -> float:
-        """The share of the sales that a cache of the h_R most wanted rows serves: its rows have not grown too old."""
-        return self.over(relation).share(h_R, self.life) * (1 - self.absent)
+        """The share of the sales that a cache of the h_R most wanted keys serves: they have not grown too old."""
+        zipf, (rows, absences) = self.over(relation), self.cached(h_R, relation)
+        return zipf.share(rows, self.life) * (1 - self.absent) + self.hits_absent(absences, relation)
+
+    def hits_absent(self, absences: float, relation: Relation) -> float:
+        """Those of them that learn that there is no row."""
+        return self.over(relation).share(absences, self.absent_life) * self.absent if absences else 0.0
+
+    def cached(self, h_R: float, relation: Relation) -> tuple[float, float]:
+        """How many rows, and absences, are among the h_R keys wanted most: the x-th of each is wanted like 1 / x**e."""
+        if not self.absent or not self.absent_life:
+            return h_R, 0.0
+        if self.absent == 1:
+            return 0.0, h_R
+        ratio = (self.absent / (1 - self.absent)) ** (1 / max(self.e, 1e-2))
+        rows = min(float(relation.R_t), h_R / (1 + ratio))
+        return rows, min(float(relation.R_t), h_R - rows)
 
 
 @dataclass(frozen=True)
