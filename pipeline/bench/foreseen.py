@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline import joins
 from pipeline.bench.machines import Machine
 from pipeline.bench.trial import Trial
 from pipeline.errors import BudgetTooSmall
@@ -103,6 +102,3 @@ def grid(
                 for skew in skews:
                     for share in shares:
                         yield Case(name, number, scattered, skew, share, **more)
-
-
-ALONE = tuple(name for name in joins.JOINS if not joins.recipe(name).has_front_stage)
