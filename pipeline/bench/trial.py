@@ -130,9 +130,8 @@ class Trial:
         return self.master.reads.by_kind["scan"].rows / self.master.rows.rows
 
     def warm_up(self, sales: int = 0, cycles: float = 1.0, sales_a_cached_row: int = 100) -> None:
-        """Serve waiting sales until as many are gone as filled the join, or four times as many if it reads pages, and
-        at least so many; R was scanned so often, if the join scans it; and the rows in the cache have been chosen from
-        so many sales each."""
+        """Serve waiting sales until as many are gone as filled the join (four times as many if it reads pages), and at
+        least `sales`; R was scanned so often, if the join scans it; the rows in the cache were chosen from so many."""
         # At first all of a queue comes at once. What is wanted much leaves early, until the others have filled H.
         times = _FILLINGS if self.join.algorithm.reads_pages else 1
         self._saturate(
