@@ -127,7 +127,11 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
         asked, seconds = rows / parts.rows, by_scan
     elif costs.blocks:  # what was thought to cost a seek a key may share some
         seconds = costs.by_name(keys, by_query(stream, R, keys / asked, h, costs.blocks) * asked)
-    c_loop = seconds + h * (costs.c_A + costs.c_O + costs.c_E)
+    c_loop, idle = seconds + h * (costs.c_A + costs.c_O + costs.c_E), 0.0
+    if costs.blocks and by_scan < by_name:  # the disk reads ahead by itself, while the rest goes on
+        reading = asked * costs.scan.request + rows * costs.scan.item
+        c_loop = max(reading, c_loop - reading)
+        idle = max(0.0, 2 * reading - seconds - h * (costs.c_A + costs.c_O + costs.c_E)) / c_loop
     return Prediction(
         split={"sales": int(_sales_bytes(parts.h_S, question)), "answers": parts.answers},
         parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
@@ -135,6 +139,7 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
         processing_time=c_loop * (pending / h - h / stream.batch / 2),  # of a longer window, as many wait all the time
         queries=asked / c_loop,
         rows=rows / c_loop,
+        idle=idle,
         remark=f"takes {'look-ups' if by_name <= by_scan else 'a scan'}: for {h:,} sales that wait look-ups take "
         f"{by_name:.3f} s, the scan {by_scan:.3f} s",
     )

@@ -80,7 +80,8 @@ class FrontStageModel:
         # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came
         # back.
         stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
-        time = costs.c_S + costs.c_F + p_N * question.stream.results * costs.c_O + stages
+        own = costs.c_S + costs.c_F + p_N * question.stream.results * costs.c_O
+        time = stages + max(0.0, own - fetch.idle * stages)
         share = (1 - p_N) / fetch.mu / time  # of the time that the join behind has
         iteration = 1 / fetch.queries if fetch.queries else 0.0
         return Prediction(
