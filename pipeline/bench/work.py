@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pipeline.bench.charged_target import Charged
-from pipeline.bench.definition import Experiment, reduced
-from pipeline.bench.files import experiments
-from pipeline.bench.results import Store
-from pipeline.bench.running import run
-from pipeline.bench.server_target import OnServer
-from pipeline.bench.target import Target
+from pipeline.bench.charged.target import Charged
+from pipeline.bench.definition.experiment import Experiment, reduced
+from pipeline.bench.definition.files import experiments
+from pipeline.bench.point.target import Target
+from pipeline.bench.running.results import Store
+from pipeline.bench.running.running import run
+from pipeline.bench.server.target import OnServer
 from pipeline.config.settings import MasterData
 from pipeline.errors import BadSetting
 

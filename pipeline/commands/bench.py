@@ -18,8 +18,8 @@ FOLDER = Path("millrace-results")
 @commands.command("list")
 def list_all(results: Results = FOLDER, master: str = "charged") -> None:
     """List the experiments, with what is done of each."""
-    from pipeline.bench.files import experiments
-    from pipeline.bench.overview import overview
+    from pipeline.bench.definition.files import experiments
+    from pipeline.bench.page.overview import overview
 
     print("\n".join(overview(experiments().values(), results, master)))
 
@@ -54,7 +54,7 @@ def compare(
     plots: Annotated[bool, typer.Option(help="Draw the plots too; they need matplotlib.")] = True,
 ) -> None:
     """Judge the papers' claims by the raw results: a page, and a plot for each figure beside them."""
-    from pipeline.bench.compare import compare as write
-    from pipeline.bench.files import experiments
+    from pipeline.bench.definition.files import experiments
+    from pipeline.bench.page.compare import compare as write
 
     print(write(experiments(), results, to, plots))

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from pipeline import joins
-from pipeline.bench.machines import ACCOUNTINGS, MACHINES
-from pipeline.bench.trial import Trial
+from pipeline.bench.charged.machines import ACCOUNTINGS, MACHINES
+from pipeline.bench.charged.trial import Trial
 from pipeline.errors import BudgetTooSmall
 from pipeline.joins.cost import frontstage
 from pipeline.joins.hybridjoin import Settings as OfHybridJoin

@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from pipeline.bench.charged_target import Charged, predict
+from pipeline.bench.charged.target import Charged, predict
 from pipeline.bench.equations import EQUATIONS
-from pipeline.bench.points import Arrivals, Curve, Point, Sales, WarmUp
+from pipeline.bench.point.points import Arrivals, Curve, Point, Sales, WarmUp
 from pipeline.generate.zipf import ZipfDraw
 
 HERE = Point(

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from pipeline.bench.claims import Claim
-from pipeline.bench.numbers import taken
+from pipeline.bench.definition.claims import Claim
+from pipeline.bench.page.numbers import taken
 
 LINES = {
     "new": {1.0: 40.0, 2.0: 60.0, 4.0: 50.0},

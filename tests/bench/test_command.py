@@ -8,8 +8,8 @@ import pytest
 
 from pipeline import cli
 from pipeline.bench import work
-from pipeline.bench.files import experiments
-from pipeline.bench.machines import MACHINES
+from pipeline.bench.charged.machines import MACHINES
+from pipeline.bench.definition.files import experiments
 from tests.bench.test_running import Counting
 
 ONE = "meshjoin-default-vs-optimal-2010/8"

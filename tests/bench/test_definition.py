@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.bench.definition import Place, places_and_points, reduced
-from pipeline.bench.files import load
+from pipeline.bench.definition.experiment import Place, places_and_points, reduced
+from pipeline.bench.definition.files import load
 from pipeline.errors import BadSetting
 
 WHOLE = """

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.bench.charged_target import Charged
-from pipeline.bench.claims import Claim
-from pipeline.bench.compare import page
-from pipeline.bench.definition import Experiment, reduced
-from pipeline.bench.files import EXPERIMENTS, load
-from pipeline.bench.lines import Lines
-from pipeline.bench.plots import plot
-from pipeline.bench.results import Store
-from pipeline.bench.running import run
-from pipeline.bench.told import told
+from pipeline.bench.charged.target import Charged
+from pipeline.bench.definition.claims import Claim
+from pipeline.bench.definition.experiment import Experiment, reduced
+from pipeline.bench.definition.files import EXPERIMENTS, load
+from pipeline.bench.page.compare import page
+from pipeline.bench.page.lines import Lines
+from pipeline.bench.page.plots import plot
+from pipeline.bench.page.told import told
+from pipeline.bench.running.results import Store
+from pipeline.bench.running.running import run
 
 FILES = sorted(EXPERIMENTS.glob("*/*.toml"))
 

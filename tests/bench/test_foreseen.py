@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.bench.foreseen import Case, Pair, compare
-from pipeline.bench.machines import MACHINES
+from pipeline.bench.charged.foreseen import Case, Pair, compare
+from pipeline.bench.charged.machines import MACHINES
 from pipeline.joins import hybridjoin, meshjoin, rmeshjoin, xhybridjoin
 
 OF_2011 = MACHINES["hybridjoin-2011"]

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.bench import sources
-from pipeline.bench.laws import results
-from pipeline.bench.machines import ACCOUNTINGS, MACHINES, Machine
-from pipeline.bench.trial import Trial
+from pipeline.bench.charged.machines import ACCOUNTINGS, MACHINES, Machine
+from pipeline.bench.charged.trial import Trial
+from pipeline.bench.workload import sources
+from pipeline.bench.workload.laws import results
 from pipeline.joins.meshjoin import Settings as OfMeshJoin
 from pipeline.joins.published import meshjoin as published
 from pipeline.joins.rmeshjoin import Settings as OfRMeshJoin

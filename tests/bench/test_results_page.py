@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.bench.compare import page, plot_of
-from pipeline.bench.files import experiments
-from pipeline.bench.told import told
+from pipeline.bench.definition.files import experiments
+from pipeline.bench.page.compare import page, plot_of
+from pipeline.bench.page.told import told
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 RAW = BENCHMARKS / "results" / "papers"

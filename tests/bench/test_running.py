@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.bench.compare import compare
-from pipeline.bench.definition import Experiment
-from pipeline.bench.files import load
-from pipeline.bench.points import Point
-from pipeline.bench.results import Store, mean_and_interval
-from pipeline.bench.running import run
-from pipeline.bench.target import Measured
+from pipeline.bench.definition.experiment import Experiment
+from pipeline.bench.definition.files import load
+from pipeline.bench.page.compare import compare
+from pipeline.bench.point.points import Point
+from pipeline.bench.point.target import Measured
+from pipeline.bench.running.results import Store, mean_and_interval
+from pipeline.bench.running.running import run
 from pipeline.errors import BadSetting
 
 TEXT = """

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from pipeline.bench.points import Point, Search
-from pipeline.bench.search import found
-from pipeline.bench.target import Measured
+from pipeline.bench.point.points import Point, Search
+from pipeline.bench.point.target import Measured
+from pipeline.bench.running.search import found
 
 KNEE = 1_000_000.0
 

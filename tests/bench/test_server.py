@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from pipeline import joins
-from pipeline.bench import sources
-from pipeline.bench.points import Point
-from pipeline.bench.real_time import RealTrial
-from pipeline.bench.server import BenchServer
-from pipeline.bench.server_target import OnServer
-from pipeline.bench.stream import Sales
+from pipeline.bench.point.points import Point
+from pipeline.bench.server.database import BenchServer
+from pipeline.bench.server.real_time import RealTrial
+from pipeline.bench.server.target import OnServer
+from pipeline.bench.workload import sources
+from pipeline.bench.workload.stream import Sales
 from pipeline.generate.zipf import ZipfDraw
 from pipeline.master.computed import ComputedRows
 from pipeline.master.memory import MemoryMaster

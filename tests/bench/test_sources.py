@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.bench import sources
-from pipeline.bench.laws import LONGITUDES, Histogram, Orders
-from pipeline.bench.machines import MACHINES
-from pipeline.bench.trial import Trial
+from pipeline.bench.charged.machines import MACHINES
+from pipeline.bench.charged.trial import Trial
+from pipeline.bench.workload import sources
+from pipeline.bench.workload.laws import LONGITUDES, Histogram, Orders
 from pipeline.errors import BadSetting
 
 MIDDLES = (np.arange(1_000_000) + 0.5) / 1_000_000  # uniform numbers, each stretch of [0, 1) as often as it is wide

@@ -5,9 +5,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from pipeline.bench.machines import MACHINES, Machine, processor
-from pipeline.bench.stream import Sales, bursty, even
-from pipeline.bench.trial import Trial
+from pipeline.bench.charged.machines import MACHINES, Machine, processor
+from pipeline.bench.charged.trial import Trial
+from pipeline.bench.workload.stream import Sales, bursty, even
 from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import JOINS
 from pipeline.joins.inlj import Settings as OfINLJ

@@ -22,7 +22,7 @@ from join_lab import RESULTS, host, master, sales, server
 
 from pipeline import joins
 from pipeline.advise.calibrate import calibrate
-from pipeline.bench.real_time import RealTrial
+from pipeline.bench.server.real_time import RealTrial
 from pipeline.joins import Options
 from pipeline.joins.cost.question import Stream
 

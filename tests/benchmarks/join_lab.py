@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from pipeline.bench.server import BenchDatabase
+from pipeline.bench.server.database import BenchDatabase
 from pipeline.config.contracts import Contracts
 from pipeline.config.measures import Secret
 from pipeline.config.settings import MasterData

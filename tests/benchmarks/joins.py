@@ -28,9 +28,9 @@ from join_lab import RESULTS, delayed, host, master, sales, server
 
 from pipeline import joins
 from pipeline.advise.calibrate import calibrate
-from pipeline.bench.real_time import RealTrial
-from pipeline.bench.server import BenchDatabase, small_pool
-from pipeline.bench.server_target import between
+from pipeline.bench.server.database import BenchDatabase, small_pool
+from pipeline.bench.server.real_time import RealTrial
+from pipeline.bench.server.target import between
 from pipeline.errors import BudgetTooSmall
 from pipeline.generate.keys import product_codes
 from pipeline.generate.zipf import ZipfDraw

@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeline.bench.foreseen import compare, grid
-from pipeline.bench.machines import MACHINES
+from pipeline.bench.charged.foreseen import compare, grid
+from pipeline.bench.charged.machines import MACHINES
 from pipeline.joins import JOINS
 
 _WITHIN = 0.15

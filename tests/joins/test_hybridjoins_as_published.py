@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.bench.machines import ACCOUNTINGS, MACHINES, Machine, processor
-from pipeline.bench.trial import Trial
+from pipeline.bench.charged.machines import ACCOUNTINGS, MACHINES, Machine, processor
+from pipeline.bench.charged.trial import Trial
 from pipeline.errors import BadSetting
 from pipeline.joins import Join, Options, hybridjoin, make, xhybridjoin
 from pipeline.joins.cost.question import Stream

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from pipeline.bench.machines import MACHINES, Machine, processor
-from pipeline.bench.trial import Trial
+from pipeline.bench.charged.machines import MACHINES, Machine, processor
+from pipeline.bench.charged.trial import Trial
 from pipeline.errors import BadSetting
 from pipeline.joins import Join, Options, hybridjoin, make, xhybridjoin
 from pipeline.joins.cost.question import Stream

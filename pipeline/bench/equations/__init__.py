@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pipeline.bench.equations import cmeshjoin, hybridjoin, meshjoin, xhybridjoin
-from pipeline.bench.points import Point
+from pipeline.bench.point.points import Point
 
 Equation = Callable[[Point], float]
 

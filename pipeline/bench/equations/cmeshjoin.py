@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pipeline.bench.equations import meshjoin
-from pipeline.bench.points import Point
+from pipeline.bench.point.points import Point
 from pipeline.joins.cost.zipf import Zipf
 from pipeline.joins.published import cmeshjoin as paper
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pipeline.bench.laws import results
-from pipeline.bench.machines import MACHINES
-from pipeline.bench.points import Point
+from pipeline.bench.charged.machines import MACHINES
+from pipeline.bench.point.points import Point
+from pipeline.bench.workload.laws import results
 from pipeline.joins.published import meshjoin as paper
 from pipeline.joins.published.unit_costs import UnitCosts
 

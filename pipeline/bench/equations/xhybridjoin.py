@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pipeline.bench.machines import MACHINES
-from pipeline.bench.points import Point
+from pipeline.bench.charged.machines import MACHINES
+from pipeline.bench.point.points import Point
 from pipeline.joins.cost.search import peak
 from pipeline.joins.published import xhybridjoin as paper
 from pipeline.joins.published.unit_costs import UnitCosts

@@ -1,0 +1,1 @@
+"""What the files of experiments say, and what their papers claim."""

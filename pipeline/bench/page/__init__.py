@@ -1,0 +1,1 @@
+"""What became of the claims, as pages, tables and plots."""

@@ -1,0 +1,1 @@
+"""One point of a figure, and the port where it is measured."""

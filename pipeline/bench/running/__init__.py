@@ -1,0 +1,1 @@
+"""Points are run, and what they gave is kept."""

@@ -1,0 +1,1 @@
+"""Joins on a real server whose page pool is much smaller than R, in real time."""

@@ -1,0 +1,1 @@
+"""What an experiment's joins are given: R, the law of the sales' keys, and when they come."""
