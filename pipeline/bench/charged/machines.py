@@ -24,7 +24,7 @@ class Machine:
     disk: Disk
     processor: UnitCosts  # of it, those that are no reads
 
-    def unit_costs(self, row_bytes: int, pool_bytes: int = 0) -> UnitCosts:
+    def unit_costs(self, row_bytes: int, pool_bytes: int = 0, chained: bool = False) -> UnitCosts:
         """The same numbers, as the cost models ask for them."""
         disk = self.disk
         block = max(disk.page_bytes, row_bytes)
@@ -41,6 +41,7 @@ class Machine:
                 seek=disk.seek,
                 transfer=block * disk.byte,
                 pooled=pool_bytes // disk.page_bytes,
+                chained=chained,
             ),
         )
 

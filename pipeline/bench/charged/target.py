@@ -76,6 +76,7 @@ def predict(point: Point) -> dict[str, float]:
                 accounting(point),
                 clock,
                 point.pool_bytes,
+                point.chained,
             ),
         )
     )

@@ -58,10 +58,11 @@ def options(
     accounting: Accounting,
     clock: Clock,
     pool_bytes: int = 0,
+    chained: bool = False,
 ) -> Options:
     """What a join is told of a trial."""
     return Options(
-        costs=machine.unit_costs(rows.row_bytes, pool_bytes),
+        costs=machine.unit_costs(rows.row_bytes, pool_bytes, chained),
         stream=Stream(
             skew,
             _ENDLESS,
@@ -104,7 +105,7 @@ class Trial:
         self.clock = VirtualClock()
         self.master = ChargedMaster(rows, machine.disk, self.clock, pool_bytes, indexed, chained=chained)
         law = law or ZipfDraw(rows.ranks, skew)
-        shaping = options(machine, rows, law, skew, absent, settings or {}, accounting, self.clock, pool_bytes)
+        shaping = options(machine, rows, law, skew, absent, settings or {}, accounting, self.clock, pool_bytes, chained)
         self.join = joins.make(name, self.master, memory, shaping)
         self.prediction = joins.predict(name, memory, self.join.relation, shaping)
         self._cpu = machine.processor

@@ -64,7 +64,8 @@ def _sales_bytes(number: int, question: Question[Batched]) -> float:
 def predict(question: Question[Batched]) -> Prediction:
     """mu = h / c_loop of a window of h sales of n keys: c_loop = c_IO(n) + n c_K + h (c_S + c_A + c_O + c_E).
 
-    As if each key had one row, also where it may have many: a model is not told how many.
+    Where a key may have many rows, each costs a look-up's item; on a declared disk they lie as it says. How many they
+    are, experiments tell; a job does not know, and takes one.
     """
     R, stream, costs, parts = question.R, question.stream, question.costs, split(question)
     h = min(parts.h_S, stream.batch)
@@ -78,17 +79,22 @@ def predict(question: Question[Batched]) -> Prediction:
             keys = stream.keys(h, R)
         queries = max(1.0, keys / parts.b)
     c_loop = queries * (costs.lookup.request + costs.loop) + keys * costs.c_K
+    rows = keys * (1 - stream.absent) * stream.results
+    asked = rows + keys * stream.absent
     if costs.blocks:
         sales = 1.0 if parts.b == 1 else float(h)
         blocks = by_query(stream, R, keys / queries, sales, costs.blocks) * queries
+        if not R.unique:
+            blocks = costs.blocks.of_rows(asked, blocks, R.R_t)
     else:
         blocks = NOTHING
-    c_loop += costs.by_name(keys, blocks) + h * (costs.c_S + costs.c_A + costs.c_O + costs.c_E)
+    results = h * (1 - stream.absent) * stream.results + h * stream.absent
+    c_loop += costs.by_name(asked, blocks) + h * (costs.c_S + costs.c_A + costs.c_E) + results * costs.c_O
     return Prediction(
         split={"sales": int(_sales_bytes(parts.h_S, question)), "answer": int(_rows_bytes(parts.rows, question))},
         parameters={"h_S": parts.h_S, "b": parts.b},
         mu=h / c_loop,
         processing_time=c_loop * (1 - h / stream.batch / 2),  # of a longer window, as many wait all the time
         queries=queries / c_loop,
-        rows=keys * (1 - stream.absent) / c_loop,
+        rows=rows / c_loop,
     )
