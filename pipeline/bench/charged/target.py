@@ -143,8 +143,11 @@ def _arriving(trial: Trial, arrivals: Arrivals, seed: int) -> dict[str, float]:
     come = even(arrivals.rate) if arrivals.law == "even" else bursty(arrivals.rate, arrivals.streams, seed)
     seen = trial.run(come, arrivals.seconds, arrivals.warm_up)
     times = {"waiting_time": seen.waiting, "processing_time": seen.processing}
+    means = {name: float(each.mean()) for name, each in times.items() if len(each)}
+    if len(means) == len(times):
+        means["delay"] = sum(means.values())
     numbers = {
-        **{name: float(each.mean()) for name, each in times.items() if len(each)},
+        **means,
         "queued": seen.mean_queued,
         "pending": seen.mean_pending,
         "arrived": float(seen.arrived),
