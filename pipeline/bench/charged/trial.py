@@ -130,23 +130,31 @@ class Trial:
         """How often R was scanned."""
         return self.master.reads.by_kind["scan"].rows / self.master.rows.rows
 
+    @property
+    def _turned(self) -> int:
+        """So many sales have to be gone until the queue tells nothing any more of how it was filled."""
+        return (_FILLINGS if self.join.algorithm.reads_pages else 1) * self._most_pending
+
     def warm_up(self, sales: int = 0, cycles: float = 1.0, sales_a_cached_row: int = 100) -> None:
         """Serve waiting sales until as many are gone as filled the join (four times as many if it reads pages), and at
         least `sales`; R was scanned so often, if the join scans it; the rows in the cache were chosen from so many."""
         # At first all of a queue comes at once. What is wanted much leaves early, until the others have filled H.
-        times = _FILLINGS if self.join.algorithm.reads_pages else 1
         self._saturate(
             lambda: (
-                self.served >= max(1, sales, times * self._most_pending, sales_a_cached_row * self.join.cached_rows)
+                self.served >= max(1, sales, self._turned, sales_a_cached_row * self.join.cached_rows)
                 and (self.cycles >= cycles or not self.cycles)
             )
         )
 
     def measure(self, sales: int) -> Saturated:
-        """Serve at least so many sales, of which more wait always; whole cycles, if the join scans R."""
+        """Serve at least so many sales, of which more wait always; whole cycles, if the join scans R. Where it reads
+        pages, as many sales as warm it up: the wanted pages come together, and a part of a round tells of them alone.
+        """
         began, served, first_cycle = self.clock(), self.served, self.cycles
         counted, reads, disk = deepcopy(self.join.statistics), deepcopy(self.master.reads), self.master.disk_use
         whole = 0
+        if self.join.algorithm.reads_pages:
+            sales = max(sales, self._turned)
 
         def enough() -> bool:
             nonlocal whole
