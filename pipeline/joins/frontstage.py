@@ -100,7 +100,7 @@ class FrontStage(Algorithm):
         self.split = parts
         workplace = replace(
             self.workplace,
-            question=behind(parts, self.question),
+            question=behind(parts, self.question).as_planned,
             max_staleness=self._row_life,
             statistics=JoinStatistics(),
         )

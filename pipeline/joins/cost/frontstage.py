@@ -109,6 +109,10 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
         return _passed_on(parts.h_R, question.R, stream)
 
     planned = None if question.planned is None else passed_on(question.planned)
+    if parts.h_R >= question.R.R_t:
+        # The cache leaves absent keys alone, once it is full; until then, and when its rows grow old, all others come.
+        # For absent keys alone pages of one row are best, and to fill the cache by them takes minutes.
+        planned = question.planned or question.stream
     return replace(
         question,
         memory=parts.behind,
