@@ -107,7 +107,7 @@ def main() -> None:
         "turns": found,
     }
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    for case in found["this"][0]:
+    for case in (case for case in found["this"][0] if case in found["other"][0]):  # joins that both have
         before, now = (max(turn[case] for turn in found[name]) for name in ("other", "this"))
         print(f"{case:<36}{before:>12,.0f}{now:>12,.0f}{now / before:>7.2f}")
 

@@ -41,7 +41,8 @@ def least(question: Question[Resident]) -> int:
 @lru_cache(maxsize=1_024)
 def split(question: Question[Resident]) -> Split:
     """The d and l of the greatest service rate (equations 4 to 9's optimum, by looking)."""
-    candidates = list(_candidates(question))
+    # Where all of R stays every split is as good once it is there: then the most room for sales counts.
+    candidates = sorted(_candidates(question), key=lambda parts: -parts.h_S)
     if not candidates:
         return hybridjoin.split(question)
     return best(candidates, lambda parts: hybridjoin.rate(parts, question))
