@@ -162,3 +162,16 @@ def test_the_model_knows_hits_and_reads_of_a_warm_join(skew):
     predicted = cost.load(join.algorithm.split, join.relation, Stream(e=skew, batch=batch))
     assert predicted.hits * windows == pytest.approx(join.statistics.hits - hits, rel=0.15, abs=300)
     assert predicted.reads * windows == pytest.approx(plain.reads.by_kind["page"].queries - reads, rel=0.1)
+
+
+@pytest.mark.parametrize("memory", [1_000_000, 2_000_000])
+def test_where_all_of_r_fits_it_comes_in_with_few_reads(master, memory):
+    # With all of R in memory every page size serves alike: small pages took a thousand reads to get there.
+    join = make(master, memory, stream=Stream(e=0.0, batch=1 << 40))
+    everything = pa.array(np.random.default_rng(0).permutation(ROWS))
+    for _ in range(4):
+        drive(join, everything)
+    reads = master.reads.by_kind["page"].queries
+    drive(join, everything)
+    assert join.statistics.hits >= ROWS
+    assert master.reads.by_kind["page"].queries == reads <= 60

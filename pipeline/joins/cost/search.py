@@ -13,18 +13,19 @@ _EQUAL = 1e-9  # values that differ by no more of themselves are the same
 _AT_ONCE = 12  # numbers that `peak` looks at together
 
 
-def best(candidates: Iterable[T], value: Callable[[T], float]) -> T:
+def best(candidates: Iterable[T], value: Callable[[T], float], then: Callable[[T], float] = lambda _: 0.0) -> T:
     """The candidate of the greatest value: the papers' "standard calculus", done by looking.
 
-    Of equally good ones the first. Sums of floats differ in their last digits, and where all of R stays in memory every
-    size of a page is as good: pages of one row were chosen for that, and to read them all took minutes.
+    Of equally good ones the greatest by `then`, and of those the first. Sums of floats differ in their last digits, and
+    where all of R stays in memory every size of a page is as good: pages of one row were chosen for that, and to read
+    them all took minutes.
 
-    >>> best([3, 2, 1], lambda size: 4e6 + 1e-9 / size)
-    3
+    >>> best([2, 3, 1], lambda size: 4e6 + 1e-9 / size), best([2, 3, 1], lambda size: 4e6, lambda size: size)
+    (2, 3)
     """
     valued = [(value(candidate), candidate) for candidate in candidates]
     greatest = max(number for number, _ in valued)
-    return next(candidate for number, candidate in valued if number >= greatest - _EQUAL * abs(greatest))
+    return max((candidate for number, candidate in valued if number >= greatest - _EQUAL * abs(greatest)), key=then)
 
 
 def grid(least: float, most: float, steps: int = 40) -> list[int]:

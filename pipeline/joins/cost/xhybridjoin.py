@@ -41,11 +41,15 @@ def least(question: Question[Resident]) -> int:
 @lru_cache(maxsize=1_024)
 def split(question: Question[Resident]) -> Split:
     """The d and l of the greatest service rate (equations 4 to 9's optimum, by looking)."""
-    # Where all of R stays every split is as good once it is there: then the most room for sales counts.
-    candidates = sorted(_candidates(question), key=lambda parts: -parts.h_S)
+    candidates = list(_candidates(question))
     if not candidates:
         return hybridjoin.split(question)
-    return best(candidates, lambda parts: hybridjoin.rate(parts, question))
+
+    def while_nothing_stays_yet(parts: Split) -> float:
+        return hybridjoin.rate(replace(parts, l=0, d_N=0), question)
+
+    # Where all of R stays every split is as good once it is there: then how fast it comes there counts.
+    return best(candidates, lambda parts: hybridjoin.rate(parts, question), while_nothing_stays_yet)
 
 
 def predict(question: Question[Resident]) -> Prediction:
