@@ -68,8 +68,8 @@ class Algorithm(ABC):
     needs_index: ClassVar[bool] = True  # on R's key, and a unique one: False only for those that scan all of R
     takes_repeated_keys: ClassVar[bool] = False  # it needs an index, but not a unique one
     keeps_rows: ClassVar[bool] = False  # from one micro-batch to the next, for up to `max_staleness`
-    reads_pages: ClassVar[bool] = False  # of R, those that waiting sales want
     rows_probe: ClassVar[bool] = False  # the rows it keeps are looked up in H, not the sales that come in among them
+    reads_pages: bool = False  # of R, those that waiting sales want
     asks_by_key: bool = True  # False: never needs a waiting sale's key again, only its code
 
     def __init__(self, workplace: Workplace) -> None:

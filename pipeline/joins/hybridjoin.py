@@ -97,7 +97,7 @@ class HybridJoin(Algorithm):
     model: ClassVar[Model[Any]] = cost
     Settings: ClassVar[type] = Settings
     least_for: ClassVar[str] = "one sale, one page and its directory"
-    reads_pages: ClassVar[bool] = True
+    reads_pages = True
 
     def __init__(self, workplace: Workplace) -> None:
         super().__init__(workplace)

@@ -41,6 +41,7 @@ class SlotJoin(Algorithm):
     def __init__(self, workplace: Workplace) -> None:
         super().__init__(workplace)
         self.split: cost.Split = self.model.split(self.question)
+        self.reads_pages = self.split.reads_pages
         parts, words = self.split, self.R.words
         self._few = few_keys(self.question.costs)
         self._waiting = WaitingSales(parts.h_S, words)

@@ -131,17 +131,29 @@ class Trial:
         return self.master.reads.by_kind["scan"].rows / self.master.rows.rows
 
     @property
-    def _turned(self) -> int:
-        """So many sales have to be gone until the queue tells nothing any more of how it was filled."""
+    def _waited(self) -> int:
+        """Sales that left the queue so far; what a cache served never stood in it."""
+        return self._counts()[1] - self.join.pending
+
+    @property
+    def _rounds(self) -> int:
+        """So many sales have to leave the queue until it tells nothing any more of how it was filled."""
         return (_FILLINGS if self.join.algorithm.reads_pages else 1) * self._most_pending
 
+    def _turned(self, served: int, waited: int, sales: int) -> bool:
+        """Whether the queue's rounds are over since `served` and `waited`. Where a cache serves nearly all they never
+        are: then so many sales are enough that those which wait hardly count."""
+        rounds = self._rounds
+        return self._waited - waited >= rounds or self.served - served >= _LONG_ENOUGH * max(rounds, sales)
+
     def warm_up(self, sales: int = 0, cycles: float = 1.0, sales_a_cached_row: int = 100) -> None:
-        """Serve waiting sales until as many are gone as filled the join (four times as many if it reads pages), and at
-        least `sales`; R was scanned so often, if the join scans it; the rows in the cache were chosen from so many."""
+        """Serve waiting sales until as many left the queue as filled it (four times as many if the join reads pages),
+        and at least `sales`; R was scanned so often, if it is; the rows in the cache were chosen from so many."""
         # At first all of a queue comes at once. What is wanted much leaves early, until the others have filled H.
         self._saturate(
             lambda: (
-                self.served >= max(1, sales, self._turned, sales_a_cached_row * self.join.cached_rows)
+                self.served >= max(1, sales, sales_a_cached_row * self.join.cached_rows)
+                and self._turned(0, 0, sales)
                 and (self.cycles >= cycles or not self.cycles)
             )
         )
@@ -152,16 +164,16 @@ class Trial:
         """
         began, served, first_cycle = self.clock(), self.served, self.cycles
         counted, reads, disk = deepcopy(self.join.statistics), deepcopy(self.master.reads), self.master.disk_use
-        whole = 0
-        if self.join.algorithm.reads_pages:
-            sales = max(sales, self._turned)
+        waited, whole = self._waited, 0
 
         def enough() -> bool:
             nonlocal whole
             before, whole = whole, int(self.cycles - first_cycle + _ROUNDING)
             gone = self.served - served
+            if gone < sales or (self.join.algorithm.reads_pages and not self._turned(served, waited, sales)):
+                return False
             idle = not self.cycles or (self.cycles == first_cycle and gone >= self._most_pending)
-            return gone >= sales and (whole > before or idle or gone >= _LONG_ENOUGH * max(sales, self._most_pending))
+            return whole > before or idle or gone >= _LONG_ENOUGH * max(sales, self._most_pending)
 
         self._saturate(enough)
         gone = self._served.all >= began
