@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -36,9 +37,10 @@ class AutoStage(FrontStage):
     Idea
         Under skew nearly all sales find their row in the front stage's cache; without it, memory is worth more to the
         sales that wait for one shared scan. The split starts as the cost model says for an ordinary skew, and is
-        reviewed when enough sales have shown how they are distributed. Where the memory is so small that a cache would
-        only take room, the sales are simply looked up. On a table without a unique index nothing can be looked up,
-        and a key may have many rows: there MESHJOIN scans for what the cache has not.
+        reviewed when enough sales have shown how they are distributed. Where a cache would only take room, for so small
+        is the memory or so alike are the sales, they are looked up, or fetched the cheapest way, without it. On a table
+        without a unique index nothing can be looked up, and a key may have many rows: there MESHJOIN scans for what the
+        cache has not.
 
     Memory
         As FrontStage, with Fetch behind it, or MESHJOIN. A review moves the border between them.
@@ -102,7 +104,7 @@ class AutoStage(FrontStage):
         stream = replace(self.question.stream, e=self._observed_exponent(), absent=self._observed_absent())
         costs = self.inner.costs if isinstance(self.inner, Fetch) else self.question.costs
         seen = replace(self.question, stream=stream, costs=costs)
-        staged = cost.ways(seen).staged
+        staged = cost.staged(seen)
         best = staged.split(seen)
         now, then = (staged.outcome(parts, seen).mu for parts in (self.split, best))
         if then > _WORTH_CHANGING * now:
@@ -142,9 +144,10 @@ class LookUpsAlone(IndexNestedLoopJoin):
 def _build(workplace: Workplace) -> Algorithm:
     if cost.has_cache(workplace.question.as_planned):
         return AutoStage(workplace)
-    question = cost.ways(workplace.question).without_cache(workplace.question)
-    alone = LookUpsAlone if question.R.unique else MeshJoin
-    return alone(replace(workplace, question=question))
+    way = cost.alone(workplace.question.as_planned)
+    build: dict[cost.Alone, Callable[[Workplace], Algorithm]]
+    build = {cost.LOOK_UPS: LookUpsAlone, cost.FETCH: Fetch, cost.SCAN: MeshJoin}
+    return build[way](replace(workplace, question=way.asked(workplace.question)))
 
 
 AUTO = replace(

@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 from pipeline import joins
 from pipeline.errors import BudgetTooSmall
 from pipeline.joins import Join, Options, inlj, make
-from pipeline.joins.cost.question import Stream
+from pipeline.joins.cost.question import Relation, Stream
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from tests.joins.harness import answer, drive, oracle
 from tests.joins.workloads import thousands
@@ -170,3 +172,29 @@ def test_with_very_little_memory_auto_looks_up_and_has_no_cache():
     with pytest.raises(BudgetTooSmall, match=f"auto: memory = {least - 1:,} bytes"):
         make("auto", master, least - 1)
     assert "cache" in make("auto", master, 4 << 20).memory_used()
+
+
+def test_where_sales_are_alike_and_a_scan_is_cheap_auto_scans_without_a_cache():
+    keys, master = watched(rows=20_000, sales=100_000, skew=0.0)
+    costs = UnitCosts(lookup=Line(1e-4, 1e-5), overlapped=Line(1e-4, 1e-5), page=DEAR, scan=Line(1e-4, 1e-7))
+    options = Options(costs=costs, stream=Stream(e=0.0, batch=1 << 40))
+    join = make("auto", master, 1_000_000, options)
+    assert answer(drive(join, keys)) == oracle(keys, master.table)
+    assert join.statistics.by_scan
+    assert join.cached_rows == 0
+    assert joins.predict("auto", 1_000_000, join.relation, options).remark.startswith("takes the cheapest way")
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.5, 0.75, 1.0, 1.25])
+@pytest.mark.parametrize("share", [0.003, 0.03, 0.3])
+def test_auto_promises_nine_tenths_of_the_best_join_whatever_look_ups_cost(skew, share):
+    costs = UnitCosts(scan=Line(5e-4, 3.5e-7), loop=4e-4, c_F=8e-8, c_S=2e-8, c_A=2e-8, c_E=2e-8, c_H=4e-8, c_O=4e-8)
+    for a_key in (6e-7, 3e-6, 1.5e-5):
+        told = replace(costs, lookup=Line(4e-4, a_key), overlapped=Line(1e-3, a_key))
+        options = Options(costs=told, stream=Stream(e=skew, batch=1 << 40))
+        table = Relation(R_t=200_000, v_R=57, words=2, row_bytes=153)
+        promised = {}
+        for name in ("auto", "inlj", "front stage + inlj", "meshjoin", "r-meshjoin", "cmeshjoin"):
+            with suppress(BudgetTooSmall):
+                promised[name] = joins.predict(name, int(2e7 * share), table, options).mu
+        assert promised["auto"] >= 0.9 * max(promised.values())

@@ -1,6 +1,6 @@
-"""`auto`: a front stage before the fetching stage; where the memory is too small to gain by a cache, look-ups alone.
+"""`auto`: a front stage before the fetching stage; where a cache gains nothing, that stage or look-ups alone.
 
-Where no unique index says that a key has one row, MESHJOIN takes the place of both.
+Where no unique index says that a key has one row, MESHJOIN takes the place of all.
 """
 
 from __future__ import annotations
@@ -14,64 +14,77 @@ from pipeline.joins.cost.frontstage import FrontStageModel
 from pipeline.joins.cost.inlj import Batched
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Model, Question
+from pipeline.joins.cost.search import best
 
-_WORTH_A_CACHE = 1.2  # times as fast: a cache has to be filled before it pays
-_PLAIN = "takes look-ups alone: so little memory is worth more to the sales in hand than to a cache"
-_SCAN = "scans alone: so little memory is worth more to the sales that wait than to a cache"
+_WORTH_A_CACHE = 1.05  # times as fast: a cache has to be filled before it pays
 
 
 @dataclass(frozen=True)
-class Ways:
-    """What `auto` may do on a table: with a cache, and without."""
+class Alone:
+    """A join without a cache before it."""
 
-    staged: FrontStageModel
-    alone: Model[Any]
-    name: str  # of the one without
+    model: Model[Any]
+    name: str  # whose iteration it has
     remark: str
 
-    def without_cache(self, question: Question[Any]) -> Question[Any]:
-        """The question as the join alone is asked it: with what an iteration of its takes."""
+    def predict(self, question: Question[Any]) -> Prediction:
+        return self.model.predict(self.asked(question))
+
+    def asked(self, question: Question[Any]) -> Question[Any]:
+        """As its model is asked: with what an iteration of its takes."""
         return replace(question, costs=question.costs.of(self.name))
 
 
-INDEXED = Ways(FrontStageModel(fetch), inlj, "inlj", _PLAIN)
-SCANNED = Ways(FrontStageModel(meshjoin), meshjoin, "meshjoin", _SCAN)
+_NO_CACHE = "the memory is worth more to the sales that wait than to a cache"
+LOOK_UPS = Alone(inlj, "inlj", f"takes look-ups alone: {_NO_CACHE}")
+FETCH = Alone(fetch, "auto", f"takes the cheapest way for each window, without a cache: {_NO_CACHE}")
+SCAN = Alone(meshjoin, "meshjoin", f"scans alone: {_NO_CACHE}")
 
 
-def ways(question: Question[Batched]) -> Ways:
-    """By whether the table has a unique index on its key."""
-    return INDEXED if question.R.unique else SCANNED
+def staged(question: Question[Batched]) -> FrontStageModel:
+    """The way with a cache."""
+    return FrontStageModel(fetch if question.R.unique else meshjoin)
+
+
+@lru_cache(maxsize=128)
+def alone(question: Question[Batched]) -> Alone:
+    """The best way without one. Windows that may be fetched by a scan pay where look-ups are not faster anyway."""
+    if not question.R.unique:
+        return SCAN
+    if question.memory < fetch.least(question):
+        return LOOK_UPS
+    return best((LOOK_UPS, FETCH), lambda way: way.predict(question).mu)
 
 
 def least(question: Question[Batched]) -> int:
     """What is needed without a cache."""
-    way = ways(question)
-    return way.alone.least(way.without_cache(question))
+    way = LOOK_UPS if question.R.unique else SCAN
+    return way.model.least(way.asked(question))
 
 
 @lru_cache(maxsize=128)
 def split(question: Question[Batched]) -> object:
     """How the front stage divides the memory; or, without one, how the join alone does."""
-    way = ways(question)
     if has_cache(question):
-        return way.staged.split(question)
-    return way.alone.split(way.without_cache(question))
+        return staged(question).split(question)
+    way = alone(question)
+    return way.model.split(way.asked(question))
 
 
 def predict(question: Question[Batched]) -> Prediction:
     """Of the way that is chosen: what is chosen does not follow from the sales that come in the end."""
-    way = ways(question)
     if has_cache(question.as_planned):
-        return way.staged.predict(question)
-    return replace(way.alone.predict(way.without_cache(question)), remark=way.remark)
+        return staged(question).predict(question)
+    way = alone(question.as_planned)
+    return replace(way.predict(question), remark=way.remark)
 
 
 @lru_cache(maxsize=128)
 def has_cache(question: Question[Batched]) -> bool:
     """Whether a cache promises clearly more than the join alone; one of all of R does, for it spares the master."""
-    way = ways(question)
-    if question.memory < way.staged.least(question):
+    with_cache = staged(question)
+    if question.memory < with_cache.least(question):
         return False
-    if way.staged.split(question).h_R >= question.R.R_t:
+    if with_cache.split(question).h_R >= question.R.R_t:
         return True
-    return way.staged.predict(question).mu > _WORTH_A_CACHE * way.alone.predict(way.without_cache(question)).mu
+    return with_cache.predict(question).mu > _WORTH_A_CACHE * alone(question).predict(question).mu
