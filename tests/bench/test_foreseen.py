@@ -41,15 +41,22 @@ CASES = [
     Case("front stage + inlj", ROWS, SCATTERED, 1.2, 0.1),
     Case("front stage + hybridjoin", ROWS, SORTED, 1.2, 0.1, 0.2),
     Case("partitioned", ROWS, SORTED, 1.2, 0.1),
+    Case("partitioned", ROWS, SORTED, 1.2, 0.1, 0.2),
     Case("partitioned", ROWS, SCATTERED, 1.0, 0.1, 0.2),
+    Case("partitioned", ROWS, SORTED, 0.5, 0.02),  # by name
+    Case("partitioned", ROWS, SCATTERED, 1.0, 0.02, 0.2),
     Case("ssij", ROWS, SORTED, 1.2, 0.1),
+    Case("ssij", ROWS, SORTED, 1.2, 0.1, 0.2),
     Case("ssij", ROWS, SCATTERED, 1.0, 0.1, 0.2),
+    Case("ssij", ROWS, SORTED, 1.2, 0.02),
+    Case("ssij", ROWS, SCATTERED, 0.5, 0.02, 0.2),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_model_foresees_what_is_measured(case):
-    seen = compare(case, OF_2011, reads=500)
+    # Where the fullest slot is emptied, or one that waited too long, the wanted pages have their turns in bursts.
+    seen = compare(case, OF_2011, reads=1_000 if case.join in ("partitioned", "ssij") else 500)
     assert seen is not None
     ratios = {"rate": seen.rate.ratio, "time": seen.processing_time.ratio, "queries": seen.queries.ratio}
     assert all(1 - WITHIN < ratio < 1 + WITHIN for ratio in ratios.values()), (ratios, str(seen))

@@ -67,3 +67,15 @@ def anywhere(keys: Floats, blocks: float, weights: Floats) -> Touched:
     wanted = -np.expm1(-keys / blocks)
     runs = wanted + (blocks - 1) * wanted * (1 - wanted)
     return Touched(float((weights * wanted).sum() * blocks), float((weights * runs).sum()))
+
+
+def among(keys: Floats, blocks: float, weights: Floats) -> Touched:
+    """The sum over such weights of just so many keys, each in any of so many blocks, which follow each other.
+
+    >>> among(np.array([1.0, 0.0, 1e3]), 4.0, np.array([2.0, 1.0, 1.0]))
+    Touched(blocks=6.0, runs=3.0)
+    """
+    without = (1 - 1 / blocks) ** keys  # one block, and one and the next
+    without_both = max(0.0, 1 - 2 / blocks) ** keys
+    runs = 1 - without + (blocks - 1) * (without - without_both)
+    return Touched(float((weights * (1 - without)).sum() * blocks), float((weights * runs).sum()))

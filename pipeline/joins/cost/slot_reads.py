@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from pipeline.joins.cost.lookups import NOTHING, anywhere
-from pipeline.joins.cost.question import Question, Relation, Stream
+from pipeline.joins.cost.lookups import NOTHING, Floats
+from pipeline.joins.cost.question import Question
+from pipeline.joins.cost.slot_blocks import BlocksOfPages
+from pipeline.joins.cost.slot_simulation import Pages, Turns
 from pipeline.joins.cost.unit_costs import UnitCosts
+from pipeline.joins.cost.zipf import Zipf
+
+_CURVE = 24  # numbers of sales for which the different keys among them are reckoned; between them they lie on a line
 
 
 class Slots(Protocol):
@@ -23,6 +28,9 @@ class Slots(Protocol):
     def k(self) -> int: ...
 
     @property
+    def h_S(self) -> int: ...
+
+    @property
     def b(self) -> int: ...
 
     @property
@@ -33,69 +41,79 @@ class Slots(Protocol):
 
 
 @dataclass(frozen=True)
-class Reads:
-    """How often slots' turns come in a window."""
+class Asked:
+    """For each turn, on average."""
 
-    pages: float  # whose page is not kept
-    kept: float  # whose page is kept: it lacks the rows of those that wait
-    sales: float  # that wait
-
-
-def asking(parts: Slots, reads: Reads, question: Question[object]) -> tuple[float, float, float]:
-    """Queries, rows and seconds."""
-    R, stream, costs = question.R, question.stream, question.costs
-    turns = max(1e-9, reads.pages + reads.kept)
-    sales = reads.sales / turns
-    keys, absent = (_distinct(sales * share, parts, R, stream) for share in (1 - stream.absent, stream.absent))
-    if not parts.reads_pages:
-        queries, seconds = _by_name(turns, keys + absent, parts, costs)
-        return queries, turns * keys, seconds
-    rows = reads.pages * parts.d
-    seconds = reads.pages * (costs.page(parts.d) + parts.d * (costs.c_H + (costs.c_A if parts.h_R else 0.0)))
-    few = _at_most(few_keys(costs), keys + absent)
-    seconds += few * reads.pages * (keys + absent) * costs.beside
-    # Too many to name them all in the page's query: those that stayed unmatched are asked for afterwards.
-    proofs, proving = _by_name((1 - few) * reads.pages * -math.expm1(-absent), absent, parts, costs)
-    kept, of_kept = _by_name(reads.kept, _distinct(sales, parts, R, stream), parts, costs)
-    return reads.pages + proofs + kept, rows, seconds + proving + of_kept
+    reads: Floats  # of its page: one or none
+    beside: Floats  # keys that are named with it
+    named: Floats  # keys asked for in queries of their own
+    queries: Floats  # of these
 
 
-def _by_name(turns: float, keys: float, parts: Slots, costs: UnitCosts) -> tuple[float, float]:
-    """Queries and seconds to ask so many times for so many keys of a page."""
-    if not turns:
-        return 0.0, 0.0
-    queries = _queries(keys, parts.b)
-    blocks = NOTHING
-    if costs.blocks:
-        blocks = anywhere(np.array([keys / queries]), 1 + parts.d / costs.blocks.rows, np.ones(1)) * queries
-    return turns * queries, turns * (queries * costs.lookup.request + costs.by_name(keys, blocks))
+@dataclass(frozen=True)
+class Asking:
+    """Queries, rows and seconds of turns."""
 
+    parts: Slots
+    question: Question[object]
 
-def _queries(keys: float, b: int) -> float:
-    """For about so many keys, b a query: the mean of the numbers that are rounded up."""
-    spread = math.sqrt(max(keys, 1e-9)) / 2
-    return 1 + sum(0.5 * math.erfc((i * b + 0.5 - keys) / spread / math.sqrt(2)) for i in range(1, 3 + int(keys / b)))
+    def queries(self, turns: Turns) -> Floats:
+        """Each a step of the join."""
+        asked = self._asked(turns)
+        return asked.reads + asked.queries
 
+    def costs(self, turns: Turns) -> tuple[float, float, float]:
+        """Of all turns: queries, rows, seconds."""
+        parts, costs, asked = self.parts, self.question.costs, self._asked(turns)
+        of_a_page = costs.page(parts.d) + parts.d * (costs.c_H + (costs.c_A if parts.h_R else 0.0))
+        seconds = asked.reads * of_a_page + asked.beside * costs.beside + asked.queries * costs.lookup.request
+        rows = asked.reads * parts.d
+        if not parts.reads_pages:
+            rows += asked.named * (1 - self.question.stream.absent)
+        of_all = [float((turns.times * each).sum()) for each in (asked.reads + asked.queries, rows, seconds)]
+        return of_all[0], of_all[1], of_all[2] + self._by_name(asked, turns)
 
-def _distinct(sales: float, parts: Slots, R: Relation, stream: Stream) -> float:
-    """Different keys among so many sales of one page."""
-    zipf = stream.over(R)
-    if R.order == "scattered":
-        return zipf.distinct(sales * parts.k) / parts.k
-    # The fullest slot's turn comes next, so all turns find about as many sales; the more wanted page has more turns.
-    q = zipf.of_pages(parts.k, R.order)
-    p = zipf.buckets[1]
-    first = float(zipf.of_first(-np.expm1(-sales * p / max(q[0], 1e-12)), np.array([R.R_t / parts.k]))[0])
-    others = -parts.d * math.expm1(-sales / parts.d)
-    return float(q[0] * first + (1 - q[0]) * others)
+    def _asked(self, turns: Turns) -> Asked:
+        parts = self.parts
+        absent = self._keys(turns.page, turns.absent)
+        keys = absent + self._keys(turns.page, turns.sales - turns.absent)
+        if not parts.reads_pages:
+            return Asked(np.zeros_like(keys), np.zeros_like(keys), keys, np.ceil(np.rint(keys) / parts.b))
+        reads = np.where(turns.kept, 0.0, 1.0)
+        beside = np.where(turns.kept | (np.rint(keys) > few_keys(self.question.costs)), 0.0, keys)
+        # Too many to name them all in the page's query: those that stayed unmatched are asked for afterwards.
+        named = np.where(beside > 0, 0.0, absent)
+        return Asked(reads, beside, named, np.ceil(np.rint(named) / parts.b))
 
+    def _by_name(self, asked: Asked, turns: Turns) -> float:
+        """Seconds of the keys that have queries of their own: all but a turn's last one are for b keys."""
+        parts, costs = self.parts, self.question.costs
+        if not costs.blocks:
+            return costs.by_name(float((turns.times * asked.named).sum()), NOTHING)
+        full = np.maximum(0.0, asked.queries - 1)
+        sales = float((turns.times * turns.sales).sum() / turns.times.sum())
+        of_pages = BlocksOfPages(self._zipf, parts.d, self.question.R.order, costs.blocks, sales)
+        last = of_pages.touched(turns.page, asked.named - full * parts.b, turns.times)
+        others = of_pages.touched(turns.page, np.full_like(full, parts.b), turns.times * full)
+        return costs.by_name(0.0, last + others)
 
-def _at_most(most: int, mean: float) -> float:
-    """How likely a number of that mean is no greater, if it comes from many independent chances (Poisson)."""
-    if mean > 10 * most:
-        return 0.0
-    terms = np.cumprod(np.concatenate([[np.exp(-mean)], mean / np.arange(1, most + 1)]))
-    return float(terms.sum())
+    @property
+    def _zipf(self) -> Zipf:
+        return self.question.stream.over(self.question.R)
+
+    def _keys(self, pages: Pages, sales: Floats) -> Floats:
+        """Different ones, among so many sales for each of these pages."""
+        numbers, keys = self._curves
+        at = np.searchsorted(numbers, sales).clip(1, len(numbers) - 1)
+        share = (sales - numbers[at - 1]) / (numbers[at] - numbers[at - 1])
+        different: Floats = keys[at - 1, pages] * (1 - share) + keys[at, pages] * share
+        return different
+
+    @cached_property
+    def _curves(self) -> tuple[Floats, Floats]:
+        parts, order = self.parts, self.question.R.order
+        numbers = np.concatenate([[0.0], np.geomspace(1, max(2, parts.h_S), _CURVE)])
+        return numbers, np.array([self._zipf.keys_on_pages(float(n), parts.k, order) for n in numbers])
 
 
 def few_keys(costs: UnitCosts) -> int:

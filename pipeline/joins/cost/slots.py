@@ -15,8 +15,8 @@ from pipeline.joins.cost.inlj import Batched
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation
 from pipeline.joins.cost.search import best, grid
-from pipeline.joins.cost.slot_reads import Reads, asking
-from pipeline.joins.cost.slot_simulation import play
+from pipeline.joins.cost.slot_reads import Asking
+from pipeline.joins.cost.slot_simulation import Rules, play
 from pipeline.joins.cost.zipf import Zipf
 from pipeline.joins.parts import bypage
 from pipeline.joins.parts.budget import most_that_fit
@@ -144,13 +144,23 @@ def _seconds_a_sale(parts: Split, question: Question[object], zipf: Zipf) -> flo
 def outcome(parts: Split, question: Question[object], pending: bool) -> Prediction:
     """mu = h / c_loop of a window of h sales."""
     R, stream, costs = question.R, question.stream, question.costs
-    shares = stream.over(R).of_pages(parts.k, R.order)
-    window, absent = max(1, stream.batch), stream.absent if parts.reads_pages else 0.0
-    played = play(shares, parts.h_S, parts.pages_kept, window, pending, absent)
+    window, asking = max(1, stream.batch), Asking(parts, question)
+    rules = Rules(
+        shares=stream.over(R).of_pages(parts.k, R.order),
+        h_S=parts.h_S,
+        kept=parts.pages_kept,
+        by_utility=pending,
+        lot=pending_sales(parts.h_S) if pending else 1,
+        threshold=math.inf if pending else parts.threshold,
+        absent=stream.absent,
+        by_name=not parts.reads_pages,
+        queries=asking.queries,
+    )
+    played = play(rules, window)
     misses = window - played.hits
-    # Of those kept, too, when they grew too old.
-    reads = Reads(played.reads + parts.pages_kept * window / stream.life, played.proofs, misses)
-    queries, rows, seconds = asking(parts, reads, question)
+    queries, rows, seconds = asking.costs(played.turns)
+    again = parts.pages_kept * window / stream.life  # reads of those kept that grew too old
+    queries, rows, seconds = queries + again, rows + again * parts.d, seconds + again * costs.page(parts.d)
     seconds += queries * costs.loop
     if pending:  # the pending phase is filled by offers of its own
         seconds += misses / pending_sales(parts.h_S) * costs.c_P

@@ -82,16 +82,40 @@ class Zipf:
 
     def on_pages(self, of_a_row: Floats, pages: int, order: Order = "scattered") -> Floats:
         """What the rows have, each as its bucket says, summed over each of R's pages."""
-        counts, _ = self.buckets
         if order == "by frequency":
             return np.diff(self.of_first(of_a_row, np.arange(pages + 1, dtype=np.float64) * (self.rows / pages)))
-        random = np.random.default_rng(0)
+        place, hot, rest = self._scattered(of_a_row, pages)
+        sums = np.bincount(place, hot, minlength=pages).astype(np.float64)
+        return sums + rest / pages
+
+    def _scattered(self, of_a_row: Floats, pages: int) -> tuple[npt.NDArray[np.int64], Floats, float]:
+        """The pages on which the most wanted rows lie, what these have, and what all others have together."""
+        counts, _ = self.buckets
         alone = np.flatnonzero(counts <= max(1, pages // 8))
         hot = np.repeat(of_a_row[alone], counts[alone].astype(np.int64))
-        rest = np.delete(counts * of_a_row, alone).sum()
-        sums = np.bincount(random.integers(0, pages, len(hot)), hot, minlength=pages).astype(np.float64)
-        sums += rest / pages
-        return sums
+        rest = float(np.delete(counts * of_a_row, alone).sum())
+        return np.random.default_rng(0).integers(0, pages, len(hot)), hot, rest
+
+    def keys_on_pages(self, sales: float, pages: int, order: Order = "scattered") -> Floats:
+        """The different keys of so many sales that all want rows of one page; for each page."""
+        counts, p = self.buckets
+        q = self.of_pages(pages, order)
+        if order == "by frequency":
+            middle = (np.cumsum(counts) - counts / 2) / self.rows
+            own = p / np.maximum(p, q[np.minimum((middle * pages).astype(np.int64), pages - 1)])
+            return self.on_pages(_wanted(own, sales), pages, order)
+        place, hot, rest = self._scattered(p, pages)
+        others = (self.rows - len(hot)) / pages
+        keys: Floats = np.bincount(place, _wanted(hot / q[place], sales), minlength=pages).astype(np.float64)
+        if others:
+            keys += others * _wanted(rest / pages / others / q, sales)
+        return keys
+
+    def keys_between(self, places: Floats, sales: float) -> Floats:
+        """By frequency: the different keys from each of these places to the next, if so many sales want any of all."""
+        p = self.buckets[1]
+        all_of_them = np.diff(self.of_first(p, places[[0, -1]]))
+        return np.diff(self.of_first(_wanted(p / all_of_them, sales), places))
 
     def on_many_pages(self, of_a_row: Floats, pages: int) -> tuple[Floats, Floats]:
         """The same by frequency, with neighbours that have nearly as much together: how many, and what each has."""
@@ -105,6 +129,12 @@ class Zipf:
         ends, sums = np.cumsum(counts), np.cumsum(counts * of_a_row)
         first: Floats = np.interp(rows, np.concatenate([[0.0], ends]), np.concatenate([[0.0], sums]))
         return first
+
+
+def _wanted(shares: Floats, sales: float) -> Floats:
+    """How likely something with such a share of the sales is wanted by any of so many."""
+    wanted: Floats = -np.expm1(sales * np.log1p(-np.minimum(shares, 1 - 1e-12)))
+    return wanted
 
 
 @lru_cache(maxsize=16)
