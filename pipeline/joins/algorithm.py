@@ -103,6 +103,10 @@ class Algorithm(ABC):
         """
         raise NotImplementedError(f"{self.name} reads no table where a key may have many rows")
 
+    def waiting_with(self, codes: Codes) -> npt.NDArray[np.int64]:
+        """How many sales wait for each of these keys, after others were proved to have no row."""
+        return np.zeros(len(codes), np.int64)
+
     @property
     def kept(self) -> tuple[KeptRows, ...]:
         """What keeps master rows from one micro-batch to the next."""

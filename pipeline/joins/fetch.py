@@ -246,6 +246,9 @@ class Fetch(Algorithm):
     def pending(self) -> int:
         return len(self._waiting)
 
+    def waiting_with(self, codes: Codes) -> npt.NDArray[np.int64]:
+        return self._waiting.number_with(codes)
+
     def memory_used(self) -> dict[str, int]:
         sales, directory = self._waiting.nbytes + self._rounds.nbytes + self.coder.nbytes, self._pages.nbytes
         return {"sales": sales, "answers": self._answer_bytes, "directory": directory, "Q": self._cycle.nbytes}

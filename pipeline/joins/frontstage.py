@@ -186,7 +186,8 @@ class FrontStage(Algorithm):
                 self.cache.consider(Newcomers(self.codes_of(rows), rows, f[worth], expires))
         if piece.absent_keys is not None and len(piece.absent_keys) and not self._settings.published:
             codes, f = counted(piece.absent_keys)
-            worth = np.flatnonzero(f > self.threshold.value)
+            # A row meets all sales that wait for it; of an absent key's, those of a segment leave, and others later.
+            worth = np.flatnonzero(f + self.inner.waiting_with(codes) > self.threshold.value)
             expires = self._expiry(self._asked_at, len(worth), self.workplace.absent_staleness)
             self.cache.consider(Newcomers(picked(codes, worth), None, f[worth], expires))
 

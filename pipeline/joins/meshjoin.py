@@ -223,6 +223,9 @@ class MeshJoin(Algorithm):
     def finished(self, positions: Positions) -> npt.NDArray[np.bool_]:
         return positions <= self._finished
 
+    def waiting_with(self, codes: Codes) -> npt.NDArray[np.int64]:
+        return self._waiting.number_with(codes)
+
     def memory_used(self) -> dict[str, int]:
         sales = self._waiting.nbytes + self.coder.nbytes + (self._stream.nbytes if self._stream else 0)
         return {"disk buffer": self._buffer_bytes, "Q": self._scan.nbytes, "H": sales}

@@ -36,6 +36,7 @@ CASES = [
     Case("auto", ROWS, SORTED, 1.2, 0.1),
     Case("auto", ROWS, SCATTERED, 0.5, 0.1),
     Case("cmeshjoin", ROWS, SORTED, 1.2, 0.1),
+    Case("cmeshjoin", ROWS, SCATTERED, 1.2, 0.1, 0.2),
     Case("auto", ROWS, SCATTERED, 1.2, 0.1, 0.2),
     Case("auto", 200_000, SORTED, 1.2, 0.1),  # where the disk is slower than all the rest
     Case("front stage + inlj", ROWS, SCATTERED, 1.2, 0.1),

@@ -110,6 +110,16 @@ def test_the_rows_most_in_demand_stay_when_memory_is_short():
     assert join.statistics.evicted > 0
 
 
+@pytest.mark.parametrize("name", ["meshjoin", "r-meshjoin"])
+def test_behind_a_scan_absences_come_in_that_are_wanted_as_much_as_rows(name):
+    keys, master = thousands(rows=5_000, sales=40_000, skew=1.0, absent=0.5)
+    join = make(with_front_stage(name), master, memory=100_000)
+    drive(join, keys)
+    cache = join.algorithm.cache
+    absences = sum(cache.many(cache._index.slots) == 0)
+    assert 0.3 < absences / len(cache) < 0.7
+
+
 def test_a_flood_of_one_unknown_key_asks_the_master_once(master):
     join = cached(master)
     for _ in range(20):

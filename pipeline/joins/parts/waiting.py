@@ -150,6 +150,11 @@ class WaitingSales:
         """The places of all waiting sales with these (distinct) keys."""
         return self.pairs(slots, slots)[0]
 
+    def number_with(self, codes: Codes) -> npt.NDArray[np.int64]:
+        """How many sales wait with each of these keys."""
+        slots = self.index.find(codes)
+        return np.where(slots >= 0, self._uses[slots], 0).astype(np.int64)
+
     def rows_of(self, places: Places, codes: Codes) -> Positions:
         """For each of these sales the row with its key, or -1; the rows' keys are distinct."""
         slots = self.index.find(codes)
