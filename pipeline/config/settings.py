@@ -164,11 +164,14 @@ class WarehouseSettings:
     facts: str = "fact_sales"
     rejects: str = "sales_rejects"
     compression: str = "snappy"
+    merge_files: int = 256
     storage_options: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         need(bool(self.path), "warehouse.path", self.path, "a folder or a URI")
         need(self.writer in ("arrow", "spark"), "warehouse.writer", self.writer, "arrow or spark")
+        needed = "0 (never), or so many small files of a partition, from 2"
+        need(self.merge_files == 0 or self.merge_files >= 2, "warehouse.merge_files", self.merge_files, needed)
         codecs = ("snappy", "zstd", "gzip", "none")
         need(self.compression in codecs, "warehouse.compression", self.compression, f"one of: {', '.join(codecs)}")
 

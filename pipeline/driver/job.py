@@ -29,6 +29,7 @@ from pipeline.driver.worker import warm, work_of
 from pipeline.errors import MillraceError
 from pipeline.plan import Plan, resolve
 from pipeline.warehouse import places
+from pipeline.warehouse.merging import Merging
 from pipeline.warehouse.port import Warehouse
 from pipeline.warehouse.warehouse import make_warehouse
 from pipeline.watch.publish import Metrics
@@ -91,10 +92,11 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
                 origin = continuity.require(checkpoint, settings, warehouse)
             continuity.require_topics(checkpoint, warehouse, topics, origin)
             warehouse.prepare()
-            lineage = Lineage(checkpoint, topics, origin)
+            lineage, merging = Lineage(checkpoint, topics, origin), Merging(settings.warehouse, metrics.merged)
             try:
-                RunningQuery(spark, plan, warehouse, lineage, metrics).run(stop, lambda: tell(address))
+                RunningQuery(spark, plan, warehouse, lineage, merging, metrics).run(stop, lambda: tell(address))
             finally:
+                merging.close()
                 warehouse.close()
 
 
@@ -144,10 +146,16 @@ class RunningQuery:
     """The running query: from Kafka's offsets to one commit a batch."""
 
     def __init__(
-        self, spark: SparkSession, plan: Plan, warehouse: Warehouse, lineage: Lineage, metrics: Metrics
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        warehouse: Warehouse,
+        lineage: Lineage,
+        merging: Merging,
+        metrics: Metrics,
     ) -> None:
         self._spark, self._plan, self._warehouse = spark, plan, warehouse
-        self._lineage, self._metrics = lineage, metrics
+        self._lineage, self._merging, self._metrics = lineage, merging, metrics
         self._in_batch = threading.Lock()
         self._stopped = False
         self._failure: Exception | None = None  # of a batch, before Spark wraps it
@@ -200,12 +208,17 @@ class RunningQuery:
                     warehouse=self._warehouse,
                     rejects_table=self._plan.rejects.name,
                     lineage=self._lineage,
-                    published=self._metrics.published,
+                    published=self._published,
                 )
             except Exception as error:
                 self._failure = error
                 self._metrics.batch_failed(ended.kind(error))
                 raise
+
+    def _published(self, answer: TaskAnswer, committed_at: float, batch: int) -> None:
+        self._metrics.published(answer, committed_at, batch)
+        self._merging.committed(self._plan.facts.name, len(answer.facts))
+        self._merging.committed(self._plan.rejects.name, len(answer.rejects))
 
     def _on_workers(self, messages: DataFrame, batch: int) -> TaskAnswer:
         try:

@@ -48,7 +48,7 @@ def divided(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Values, pa
     inside = inside.take(pa.array(np.argsort(group, kind="stable")))
     begin = 0
     for row, count in zip(first, counts, strict=True):
-        yield {name: _text(rows[name][int(row)].as_py()) for name in columns}, inside.slice(begin, count)
+        yield {name: text(rows[name][int(row)].as_py()) for name in columns}, inside.slice(begin, count)
         begin += count
 
 
@@ -59,13 +59,13 @@ def _coded(rows: pa.Table, columns: Sequence[str]) -> tuple[np.ndarray | None, d
     for name in columns:
         encoded = pc.dictionary_encode(rows[name].combine_chunks(), null_encoding="encode")
         if len(encoded.dictionary) == 1:
-            texts[name] = [_text(encoded.dictionary[0].as_py())]
+            texts[name] = [text(encoded.dictionary[0].as_py())]
         else:
             code = code * len(encoded.dictionary) + encoded.indices.to_numpy()
     return (None if len(texts) == len(columns) else code), texts
 
 
-def _text(value: Any) -> str | None:
+def text(value: Any) -> str | None:
     """As Delta's protocol writes it. An empty string cannot be told from null there, so it is null."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -83,12 +83,12 @@ def folder(values: Values) -> str:
     )
 
 
-def escaped(text: str) -> str:
+def escaped(value: str) -> str:
     """Safe in every store and URL. Delta's log has the true value, so a long one may end in a hash."""
-    safe = re.sub(r"[^A-Za-z0-9_.\-]", lambda found: "".join(f"%{b:02X}" for b in found[0].encode()), text)
+    safe = re.sub(r"[^A-Za-z0-9_.\-]", lambda found: "".join(f"%{b:02X}" for b in found[0].encode()), value)
     if safe.strip(".") == "":  # "." and ".." are no names
         safe = safe.replace(".", "%2E")
     if len(safe) <= _LONGEST_NAME:
         return safe
     begin = re.sub("%.?$", "", safe[:_LONGEST_NAME])  # not through an escape
-    return f"{begin}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"{begin}-{hashlib.sha256(value.encode()).hexdigest()[:16]}"

@@ -148,6 +148,12 @@ BATCHES = _counter(
     "millrace_batches_total", ("outcome",), "Micro-batches: committed or failed.",
     by(lambda _: {COMMITTED: 1}), from_start=((COMMITTED,), (FAILED,)))
 BATCH_FAILURES = _counter("millrace_batch_failures_total", ("reason",), "Failed micro-batches by what failed.")
+MERGES = _counter(
+    "millrace_merges_total", ("outcome",), "Merges of a table's small files beside the stream: done or failed.",
+    from_start=(("done",), ("failed",)))
+MERGED_FILES = _counter("millrace_merged_files_total", (), "Small files that they replaced.", from_start=((),))
+MERGE_SECONDS = _counter(
+    "millrace_merge_seconds_total", (), "Seconds of a driver's thread that they took.", from_start=((),))
 
 _gauge(
     "millrace_service_rate", _JOIN, "Last batch: sales served per worker second of join time.",

@@ -66,6 +66,13 @@ class Metrics(Collector):
             self._add(families.BATCHES, (families.FAILED,), 1)
             self._add(families.BATCH_FAILURES, (reason,), 1)
 
+    def merged(self, files: int, seconds: float, failed: bool) -> None:
+        """Count a merge of a table's small files."""
+        with self._lock:
+            self._add(families.MERGES, ("failed" if failed else "done",), 1)
+            self._add(families.MERGED_FILES, (), files)
+            self._add(families.MERGE_SECONDS, (), seconds)
+
     def backlog(self, messages: Mapping[str, int]) -> None:
         """How many messages of each topic no commit covers yet. A topic not named is gone."""
         with self._lock:
