@@ -34,8 +34,8 @@ application() {
     chmod 755 "$folder/bin/millrace"
     "$python" -m compileall -q "$folder/pipeline"
     # The joins' inner loops, for every processor of this kind: the image is read-only where it runs.
-    mkdir -p "$folder/pipeline/joins/parts/compiled"
-    NUMBA_CACHE_DIR=$folder/pipeline/joins/parts/compiled "$python" -c "import pipeline.joins.parts.inner_loops"
+    mkdir -p "$folder/pipeline/compiled"
+    NUMBA_CACHE_DIR=$folder/pipeline/compiled "$python" -c "import pipeline.joins.parts.inner_loops"
     "$python" -m compileall -q -j 0 "$folder/packages" || true # a package may carry code for another Python
     chmod -R a+rX "$folder"
 }

@@ -52,7 +52,7 @@ def test_a_read_only_image_brings_them_along_and_a_second_process_finds_them(tmp
     temporary.mkdir()
     with disk(code, "size=64m") as image:
         copy(image.seen(code))
-        compiled = code / "pipeline/joins/parts/compiled"
+        compiled = code / "pipeline/compiled"
         image.seen(compiled).mkdir()
         built = f"import sys; sys.path.insert(0, {str(code)!r}); import pipeline.joins.parts.inner_loops"
         subprocess.run(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.joins.parts.compiling import compiled, numba, part
+from pipeline.compiling import compiled, numba, part
 
 _NEVER = np.int64(1 << 62)
 

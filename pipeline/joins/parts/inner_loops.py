@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.joins.parts.compiling import compiled, numba, part
+from pipeline.compiling import compiled, numba, part
 from pipeline.joins.parts.demand_loops import wanted as wanted
 from pipeline.joins.parts.demand_loops import wanted_by as wanted_by
 from pipeline.joins.parts.demand_loops import wanted_no_more as wanted_no_more
