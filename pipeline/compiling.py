@@ -66,3 +66,10 @@ def part(function: F) -> F:
     """A piece of the others. Indices are made numbers without a sign: else each is asked whether it is negative."""
     inlined: F = numba.njit(function, inline="always")
     return inlined
+
+
+def piece(function: F) -> F:
+    """A piece of the others that is compiled once, with each of them, and called or not as the compiler finds best."""
+    bare: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # nobody calls it from Python
+    one: F = numba.njit(function, error_model="numpy", **bare)
+    return one

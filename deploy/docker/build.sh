@@ -33,9 +33,10 @@ application() {
     printf '#!/bin/sh\nexec python3 -m pipeline.cli "$@"\n' >"$folder/bin/millrace"
     chmod 755 "$folder/bin/millrace"
     "$python" -m compileall -q "$folder/pipeline"
-    # The joins' inner loops, for every processor of this kind: the image is read-only where it runs.
+    # The inner loops of joins and parser, for every processor of this kind: the image is read-only where it runs.
     mkdir -p "$folder/pipeline/compiled"
-    NUMBA_CACHE_DIR=$folder/pipeline/compiled "$python" -c "import pipeline.joins.parts.inner_loops"
+    NUMBA_CACHE_DIR=$folder/pipeline/compiled \
+        "$python" -c "import pipeline.joins.parts.inner_loops, pipeline.parse.loops.scan"
     "$python" -m compileall -q -j 0 "$folder/packages" || true # a package may carry code for another Python
     chmod -R a+rX "$folder"
 }

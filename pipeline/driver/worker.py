@@ -43,10 +43,11 @@ def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Task
 
 
 def warm(plan: Plan) -> None:
-    """Have everything at hand that the first batch needs: libraries, joins, connections. What fails will fail again
-    where it is told."""
+    """Have everything at hand that the first batch needs: libraries, compiled loops, joins, connections. What fails
+    will fail again where it is told."""
     with contextlib.suppress(Exception):
-        _flow(plan, batch=0)
+        flow = _flow(plan, batch=0)
+        flow.parser_of("").parse(pa.array([], pa.binary()))
         for dimension in _dimensions.values():
             dimension.join.master.statistics()
 

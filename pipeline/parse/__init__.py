@@ -27,12 +27,10 @@ than 64 levels. What a field's value may be is said where its type is read: `num
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
@@ -41,20 +39,14 @@ from pipeline.errors import BadContract
 from pipeline.parse import reasons
 from pipeline.parse.decimals import Decimal
 from pipeline.parse.fast import FastPath
-from pipeline.parse.kinds import Kind
+from pipeline.parse.kinds import Integers, Kind
 from pipeline.parse.numbers import Boolean, Double, Integer
 from pipeline.parse.reasons import Reject
 from pipeline.parse.strict import Judge
 from pipeline.parse.strings import Base64, Text
-from pipeline.parse.texts import ByteTexts, Integers
 from pipeline.parse.times import Date, Timestamp
 
 __all__ = ["Parsed", "Parser"]
-
-# A window's objects should fit the processor's caches, and its arrays of bytes stay small enough to be reused: above
-# about a megabyte each one is new memory from the system, and touching that cost more than the arithmetic.
-_WINDOW_MESSAGES = 4_096
-_WINDOW_BYTES = 1 << 20
 
 _KINDS = (
     (pat.is_string, Text),
@@ -68,16 +60,13 @@ _KINDS = (
 )
 
 
-Rejects = dict[int, tuple[str, str]]  # by position: reason and detail
-
-
 @dataclass(frozen=True)
 class Parsed:
     """What became of an array of messages; `valid` and `rejected` together are all its positions."""
 
     sales: pa.Table  # one row per valid message, in their order
-    valid: npt.NDArray[np.int64]  # for each row of `sales` the position of its message
-    rejected: npt.NDArray[np.int64]  # positions of the messages that are no sale, ascending
+    valid: Integers  # for each row of `sales` the position of its message
+    rejected: Integers  # positions of the messages that are no sale, ascending
     reasons: pa.Array  # for each of them a code
     details: pa.Array  # for each of them a sentence
 
@@ -89,85 +78,68 @@ class Parser:
         kinds = _kinds(contract)
         self._schema = contract.schema
         self._max_message_bytes = max_message_bytes
-        self._fast = FastPath(contract, kinds)
+        self._fast = FastPath(contract, kinds, max_message_bytes)
         self._judge = Judge(contract, kinds)
 
     def parse(self, values: pa.Array) -> Parsed:
         """Sort `values` (binary, possibly null, possibly a slice) into sales and rejects."""
-        sales: list[pa.Table] = [self._schema.empty_table()]
-        valid: list[Integers] = [np.empty(0, np.int64)]
-        rejects: Rejects = {}
-        for start, stop in _windows(values):
-            window = values.slice(start, stop - start)
-            readable = self._readable(window, start, rejects)
-            if len(readable) < len(window):
-                window = window.take(pa.array(readable - start))
-            table, positions = self._parse_readable(window, readable, rejects)
-            sales.append(table)
-            valid.append(positions)
-        rejected = np.array(sorted(rejects), np.int64)
-        return Parsed(
-            sales=pa.concat_tables(sales).combine_chunks(),
-            valid=np.concatenate(valid),
-            rejected=rejected,
-            reasons=pa.array([rejects[position][0] for position in rejected], pa.string()),
-            details=pa.array([rejects[position][1] for position in rejected], pa.string()),
-        )
-
-    def _readable(self, window: pa.Array, start: int, rejects: Rejects) -> Integers:
-        """Positions of the messages that are worth reading; the others are rejects without being looked into."""
-        sizes = ByteTexts.of_array(window).lengths
-        nulls = window.is_null().to_numpy(zero_copy_only=False)
-        large = sizes > self._max_message_bytes
-        readable = ~nulls & (sizes > 0) & ~large
-        for i in np.flatnonzero(~readable).tolist():
-            if nulls[i]:
-                rejects[start + i] = reasons.EMPTY, "the message has no value (a tombstone)."
-            elif large[i]:
-                detail = f"the message has {sizes[i]:,} bytes; kafka.max_message_bytes is {self._max_message_bytes:,}."
-                rejects[start + i] = reasons.TOO_LARGE, detail
-            else:
-                rejects[start + i] = reasons.EMPTY, "the message has no bytes."
-        return start + np.flatnonzero(readable)
-
-    def _parse_readable(self, window: pa.Array, positions: Integers, rejects: Rejects) -> tuple[pa.Table, Integers]:
-        """The sales among the messages of `window`, which are at `positions`."""
-        if not len(window):
-            return self._schema.empty_table(), positions
-        messages = window.to_numpy(zero_copy_only=False).tolist()
-        quick, sure = self._fast.sales(window, messages)
-        if len(sure) == len(window):
-            return quick, positions
+        values = values.cast(pa.binary())
+        sales, valid = self._fast.sales(values)
         rows: list[list[Any]] = []
         judged: list[int] = []
-        for i in np.delete(np.arange(len(window)), sure).tolist():
+        rejects: dict[int, tuple[str, str]] = {}
+        for i in _others(valid, len(values)):
             try:
-                rows.append(self._judge.sale(messages[i]))
+                rows.append(self._judged(values[i]))
                 judged.append(i)
             except Reject as reject:
                 # Not the exception itself: its traceback would keep the message and all that was read from it.
-                rejects[int(positions[i])] = reject.reason, reject.detail
-        if not rows:
-            return quick, positions[sure]
-        columns = [
-            pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), self._schema, strict=True)
-        ]
-        both = pa.concat_tables([quick, pa.Table.from_arrays(columns, schema=self._schema)])
-        indices = np.concatenate((sure, judged))
-        order = np.argsort(indices)
-        return both.take(pa.array(order)), positions[indices[order]]
+                rejects[i] = reject.reason, reject.detail
+        if rows:
+            sales, valid = _together(sales, valid, self._table(rows), np.array(judged))
+        return Parsed(
+            sales=sales,
+            valid=valid,
+            rejected=np.fromiter(rejects, np.int64, len(rejects)),
+            reasons=pa.array([reason for reason, _ in rejects.values()], pa.string()),
+            details=pa.array([detail for _, detail in rejects.values()], pa.string()),
+        )
+
+    def _judged(self, message: pa.Scalar) -> list[Any]:
+        """A message's values by the strict path; raises `Reject`."""
+        if not message.is_valid:
+            raise Reject(reasons.EMPTY, "the message has no value (a tombstone).")
+        size = message.as_buffer().size
+        if size == 0:
+            raise Reject(reasons.EMPTY, "the message has no bytes.")
+        if size > self._max_message_bytes:
+            detail = f"the message has {size:,} bytes; kafka.max_message_bytes is {self._max_message_bytes:,}."
+            raise Reject(reasons.TOO_LARGE, detail)
+        return self._judge.sale(message.as_py())
+
+    def _table(self, rows: list[list[Any]]) -> pa.Table:
+        columns = zip(zip(*rows, strict=True), self._schema, strict=True)
+        return pa.Table.from_arrays([pa.array(column, field.type) for column, field in columns], schema=self._schema)
 
 
-def _windows(values: pa.Array) -> Iterator[tuple[int, int]]:
-    """Cut the messages into pieces of a bounded number and, a single large message aside, a bounded size."""
-    texts = ByteTexts.of_array(values)
-    ends = texts.starts + texts.lengths
-    start = 0
-    while start < len(values):
-        fitting = int(np.searchsorted(ends, texts.starts[start] + _WINDOW_BYTES, side="right"))
-        stop = min(len(values), start + _WINDOW_MESSAGES, max(start + 1, fitting))
-        yield start, stop
-        start = stop
+def _others(positions: Integers, count: int) -> list[int]:
+    """The positions that are not among these, ascending."""
+    if len(positions) == count:
+        return []
+    others = np.ones(count, bool)
+    others[positions] = False
+    return np.flatnonzero(others).tolist()
+
+
+def _together(sales: pa.Table, at: Integers, more: pa.Table, more_at: Integers) -> tuple[pa.Table, Integers]:
+    """Sales of both paths in the order of their messages; each path's are in order."""
+    places = np.searchsorted(at, more_at)
+    pieces, before = [], 0
+    for run in np.split(np.arange(len(places)), np.flatnonzero(np.diff(places)) + 1):
+        place = int(places[run[0]])
+        pieces += [sales.slice(before, place - before), more.slice(int(run[0]), len(run))]
+        before = place
+    return pa.concat_tables([*pieces, sales.slice(before)]).combine_chunks(), np.insert(at, places, more_at)
 
 
 def _kinds(contract: TopicContract) -> list[Kind]:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from fractions import Fraction
-from typing import Annotated, Any
-
-import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any
 
 from pipeline.config.contracts import Field
-from pipeline.parse.kinds import Kind, QuickValues
+from pipeline.parse.kinds import Kind, steps
+from pipeline.parse.loops import layout
 from pipeline.parse.reasons import OUT_OF_RANGE, WRONG_TYPE, Number
 from pipeline.parse.rules import NUMBER_KEYWORDS, WholeNumbers, allowed_values, require
 
@@ -30,19 +27,13 @@ class Integer(Kind):
         half = 1 << field.type.bit_width - 1
         self._allowed = allowed = WholeNumbers.of(field, -half, half - 1)
         step = allowed.step if allowed.step > 1 else None
-        self.wire = Annotated[int, msgspec.Meta(ge=allowed.lowest, le=allowed.highest, multiple_of=step)]
+        stepping, self.among = steps(allowed.step, allowed.among)
+        self.rule = {layout.KIND: layout.INT32 if field.type.bit_width == 32 else layout.INT64, **stepping}
+        self.rule |= {layout.LOWEST: allowed.lowest, layout.HIGHEST: allowed.highest}
         self.needs = f"an integer from {allowed.lowest} to {allowed.highest}"
         self.needs += f", a multiple of {step}" if step else ""
         if allowed.among is not None:
             self.needs += f", one of {', '.join(map(str, sorted(allowed.among)))}"
-            self._among = pa.array(sorted(n for n in allowed.among if -half <= n < half), field.type)
-
-    def column(self, given: list[Any]) -> QuickValues:
-        values = pa.array(given, self.field.type)
-        if self._allowed.among is None:
-            return QuickValues(values, None)
-        sure = pc.or_(pc.is_in(values, self._among), pc.is_null(values))
-        return QuickValues(values, sure.to_numpy(zero_copy_only=False))
 
     def value(self, given: Any) -> int:
         if type(given) is not Number or not _INTEGER.fullmatch(given):
@@ -53,7 +44,6 @@ class Integer(Kind):
 
 
 class Double(Kind):
-    wire = float
     needs = "a number within the contract's rules and a double's range"
 
     def __init__(self, field: Field) -> None:
@@ -66,12 +56,9 @@ class Double(Kind):
         self._step = Fraction(str(field.rules["multipleOf"])) if "multipleOf" in field.rules else None
         among = allowed_values(field)
         self._among = None if among is None else {float(v) for v in among if v is not None}
-
-    def column(self, given: list[Any]) -> QuickValues:
-        values = pc.add(pa.array(given, pa.float64()), 0.0)  # -0.0 becomes 0.0
-        numbers = values.to_numpy(zero_copy_only=False)  # a null is NaN
-        plain = self._step is None and self._among is None
-        return QuickValues(values, np.isnan(numbers) | (self._within(numbers) & plain))
+        bounds = {layout.LEAST: self._least, layout.MOST: self._most, layout.ABOVE: self._above}
+        self.rule = {word: _bits(bound) for word, bound in (bounds | {layout.BELOW: self._below}).items()}
+        self.rule |= {layout.KIND: layout.DOUBLE, layout.NEVER: self._step is not None or self._among is not None}
 
     def value(self, given: Any) -> float:
         if type(given) is not Number:
@@ -81,10 +68,8 @@ class Double(Kind):
             raise self.reject(OUT_OF_RANGE, given, "is not allowed")
         return number
 
-    def _within(self, numbers: Any) -> Any:
-        """For one number or an array of them."""
-        closed = (numbers >= self._least) & (numbers <= self._most)
-        return closed & (numbers > self._above) & (numbers < self._below)
+    def _within(self, number: float) -> bool:
+        return self._least <= number <= self._most and self._above < number < self._below
 
     def _listed(self, number: float) -> bool:
         if self._among is not None and number not in self._among:
@@ -94,17 +79,19 @@ class Double(Kind):
 
 
 class Boolean(Kind):
-    wire = bool
     needs = "true or false"
 
     def __init__(self, field: Field) -> None:
         super().__init__(field)
         require(field, ("boolean",), ())
-
-    def column(self, given: list[Any]) -> QuickValues:
-        return QuickValues(pa.array(given, pa.bool_()), None)
+        self.rule = {layout.KIND: layout.BOOLEAN}
 
     def value(self, given: Any) -> bool:
         if given is not True and given is not False:
             raise self.reject(WRONG_TYPE, given, "is not a boolean")
         return bool(given)
+
+
+def _bits(number: float) -> int:
+    bits: int = struct.unpack("q", struct.pack("d", number))[0]
+    return bits

@@ -7,47 +7,38 @@ surrogate (`\\ud800`) has no UTF-8 and cannot become a column.
 from __future__ import annotations
 
 import base64
+import math
 import re
-from functools import lru_cache
-from typing import Annotated, Any
+from functools import lru_cache, reduce
+from typing import Any, ClassVar
 
-import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.contracts import Field
-from pipeline.parse.kinds import Kind, QuickValues
+from pipeline.parse.kinds import Kind, Mask
+from pipeline.parse.loops import layout
 from pipeline.parse.reasons import BAD_TEXT, OUT_OF_RANGE, WRONG_TYPE
 from pipeline.parse.rules import Texts
-from pipeline.parse.texts import ByteTexts, Mask
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ANY_LENGTH = 1 << 62
 _CACHED = 100  # characters; a cache of megabytes-long strings would be a leak
 
 
 class TextKind(Kind):
     """What every field has in common that a message gives as a string."""
 
+    kind: ClassVar[int]
+
     def __init__(self, field: Field) -> None:
         super().__init__(field)
         self._allowed = allowed = Texts.of(field)
-        self.wire = Annotated[str, msgspec.Meta(min_length=allowed.shortest, max_length=allowed.longest)]
-        self._among = None if allowed.among is None else pa.array(sorted(allowed.among), pa.string())
-
-    def texts(self, given: list[Any]) -> QuickValues:
-        """The strings msgspec decoded, by every rule that it did not check."""
-        texts = pa.array(given, pa.string())
-        sure: Mask | None = None
-        if self._allowed.pattern is not None:
-            sure = _mask(pc.match_substring_regex(texts, self._allowed.pattern))
-        if self._among is not None:
-            among = _mask(pc.is_in(texts, self._among))
-            sure = among if sure is None else sure & among
-        if sure is not None and texts.null_count:
-            sure |= _mask(pc.is_null(texts))
-        return QuickValues(texts, sure)
+        self.rule = {layout.KIND: self.kind, layout.SHORTEST: math.ceil(allowed.shortest)}
+        self.rule[layout.LONGEST] = _ANY_LENGTH if allowed.longest is None else math.floor(allowed.longest)
+        if self.kind != layout.TEXT:  # of other texts nothing is left to look at when the column is there
+            self.rule[layout.NEVER] = allowed.pattern is not None or allowed.among is not None
 
     def text(self, given: Any) -> str:
         """One JSON value as a string that keeps every rule; raises `Reject`."""
@@ -66,18 +57,24 @@ class TextKind(Kind):
 
 
 class Text(TextKind):
+    kind = layout.TEXT
+
     def __init__(self, field: Field) -> None:
         super().__init__(field)
+        among = self._allowed.among
+        self._among = None if among is None else pa.array([text for text in among if text is not None], pa.string())
         self.needs = f"a string{self._allowed} without NUL"
 
-    def column(self, given: list[Any]) -> QuickValues:
-        texts, sure = self.texts(given)
-        characters = ByteTexts.of_array(texts)
-        if characters.data.all():
-            return QuickValues(texts, sure)
-        sure = np.ones(len(texts), bool) if sure is None else sure
-        sure[np.searchsorted(characters.starts, np.flatnonzero(characters.data == 0), side="right") - 1] = False
-        return QuickValues(texts, sure)
+    def sure(self, column: pa.Array) -> Mask | None:
+        checks = []
+        if self._allowed.pattern is not None:
+            checks.append(pc.match_substring_regex(column, self._allowed.pattern))
+        if self._among is not None:
+            checks.append(pc.or_(pc.is_in(column, self._among), pc.is_null(column)))
+        if not checks:
+            return None
+        sure: Mask = pc.fill_null(reduce(pc.and_, checks), True).to_numpy(zero_copy_only=False)
+        return sure
 
     def value(self, given: Any) -> str:
         text = self.text(given)
@@ -89,15 +86,11 @@ class Text(TextKind):
 class Base64(TextKind):
     """Standard alphabet, padded, canonical: every value has one spelling."""
 
+    kind = layout.BASE64
+
     def __init__(self, field: Field) -> None:
         super().__init__(field)
         self.needs = f"a base64 string{self._allowed} with padding"
-
-    def column(self, given: list[Any]) -> QuickValues:
-        _, sure = self.texts(given)
-        values = [None if text is None else _decoded(text) for text in given]
-        good = np.array([(text is None) == (value is None) for text, value in zip(given, values, strict=True)])
-        return QuickValues(pa.array(values, pa.binary()), good if sure is None else sure & good)
 
     def value(self, given: Any) -> bytes:
         value = _decoded(self.text(given))
@@ -123,8 +116,3 @@ def _matches_now(pattern: str, text: str) -> bool:
 
 
 _matches_cached = lru_cache(maxsize=4096)(_matches_now)  # the engine compiles the pattern at each call
-
-
-def _mask(flags: pa.Array) -> Mask:
-    mask: Mask = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
-    return mask

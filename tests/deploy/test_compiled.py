@@ -1,4 +1,4 @@
-"""The joins' compiled loops where their own folder cannot be written: in an image, in an archive, without a home."""
+"""The compiled loops where their own folder cannot be written: in an image, in an archive, without a home."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kit.disks import disk
 
 pytestmark = pytest.mark.slow  # to compile takes seconds
 
-LOOPS = "import numpy as np; from pipeline.joins.parts import inner_loops; "
+LOOPS = "import numpy as np; from pipeline.joins.parts import inner_loops; from pipeline.parse.loops import scan; "
 SAY = LOOPS + "print(inner_loops.__file__, inner_loops.chain(1, np.array([-1, 0], np.int32)).tolist())"
 CODE = Path(pipeline.__file__).parent
 
@@ -39,8 +39,8 @@ def test_from_an_archive_without_a_home_they_are_compiled_anew(tmp_path: Path) -
 def test_what_was_kept_and_is_spoilt_is_compiled_anew(tmp_path: Path, spoilt: bytes) -> None:
     code = copy(tmp_path / "code")
     loops(code, tmp_path)
-    kept = [*(code / "pipeline/joins/parts/__pycache__").glob("*.nb?")]
-    assert kept
+    kept = [*(code / "pipeline").rglob("__pycache__/*.nb?")]
+    assert {file.parents[1].name for file in kept} == {"parts", "loops"}
     for file in kept:
         file.write_bytes(spoilt)
     assert loops(code, tmp_path).endswith("[1, 0]\n")
@@ -54,16 +54,18 @@ def test_a_read_only_image_brings_them_along_and_a_second_process_finds_them(tmp
         copy(image.seen(code))
         compiled = code / "pipeline/compiled"
         image.seen(compiled).mkdir()
-        built = f"import sys; sys.path.insert(0, {str(code)!r}); import pipeline.joins.parts.inner_loops"
+        built = f"import sys; sys.path.insert(0, {str(code)!r}); {LOOPS}"
         subprocess.run(
             image.command("env", f"NUMBA_CACHE_DIR={compiled}", sys.executable, "-P", "-c", built), check=True, cwd="/"
         )
         image.remount("ro")
-        from_cache = "print(sum(inner_loops.find.stats.cache_hits.values()))"
+        from_cache = "print(*[sum(loop.stats.cache_hits.values()) for loop in (inner_loops.find, scan.scan)])"
         say = f"import sys; sys.path.insert(0, {str(code)!r}); {SAY}; {from_cache}"
         for _ in range(2):
             words = ["env", f"TMPDIR={temporary}", "HOME=/nonexistent", sys.executable, "-P", "-c", say]
             done = subprocess.run(image.command(*words), capture_output=True, text=True, check=True, cwd="/")
-            assert done.stdout == f"{code}/pipeline/joins/parts/inner_loops.py [1, 0]\n1\n", "they were compiled again"
+            assert done.stdout == f"{code}/pipeline/joins/parts/inner_loops.py [1, 0]\n1 1\n", (
+                "they were compiled again"
+            )
         [kept] = temporary.iterdir()
         assert kept.stat().st_mode & 0o777 == 0o700

@@ -7,48 +7,20 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.parse import Parsed, Parser
+from pipeline.parse import Parser
 from tests.kit.parse_judge import Undecided, judged
+from tests.kit.parse_kinds import parsed_alike
 from tests.kit.parse_samples import CONTRACT, FIELDS, LIMIT, message
-
-
-class NoFastPath:
-    def sales(self, values: pa.Array, messages: list[bytes]) -> tuple[pa.Table, Any]:
-        return CONTRACT.schema.empty_table(), np.empty(0, np.int64)
-
-
-def strict_parser() -> Parser:
-    parser = Parser(CONTRACT, LIMIT)
-    parser._fast = NoFastPath()  # type: ignore[assignment]
-    return parser
-
-
-BOTH_PATHS, STRICT = Parser(CONTRACT, LIMIT), strict_parser()
-
-
-def parsed_alike(messages: list[bytes | None]) -> Parsed:
-    """The batch's result, which is the same as the strict path's and gives every message one place."""
-    values = pa.array(messages, pa.binary())
-    parsed, strict = BOTH_PATHS.parse(values), STRICT.parse(values)
-    assert parsed.rejected.tolist() == strict.rejected.tolist()
-    assert parsed.reasons.equals(strict.reasons)
-    assert parsed.details.equals(strict.details)
-    assert parsed.valid.tolist() == strict.valid.tolist()
-    assert parsed.sales.equals(strict.sales)
-    parsed.sales.validate(full=True)
-    assert sorted([*parsed.valid, *parsed.rejected]) == list(range(len(messages)))
-    return parsed
 
 
 def judged_alike(messages: list[bytes]) -> tuple[int, int]:
     """How many sales and rejects the independent judge confirmed, row by row."""
-    parsed = parsed_alike(messages)
+    parsed = parsed_alike(CONTRACT, pa.array(messages, pa.binary()))
     rows: dict[int, Any] = dict(zip(parsed.valid.tolist(), parsed.sales.to_pylist(), strict=True))
     sales = rejects = 0
     for i, given_message in enumerate(messages):
@@ -152,7 +124,7 @@ def test_mutated_messages_are_judged_alike_by_all_three(seed: int) -> None:
 
 
 def test_the_paths_agree_on_many_more_mutated_messages() -> None:
-    parsed = parsed_alike([*variants(99, 30_000)])
+    parsed = parsed_alike(CONTRACT, pa.array(variants(99, 30_000), pa.binary()))
     assert min(len(parsed.sales), len(parsed.rejected)) > 7_000
 
 
@@ -184,7 +156,7 @@ def test_a_batch_is_judged_alike_by_all_three(messages: list[bytes]) -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=40), MESSAGES), max_size=12))
 def test_the_paths_agree_on_any_bytes(messages: list[bytes | None]) -> None:
-    parsed_alike(messages)
+    parsed_alike(CONTRACT, pa.array(messages, pa.binary()))
 
 
 def test_the_fast_path_takes_what_shops_commonly_send() -> None:
@@ -197,5 +169,5 @@ def test_the_fast_path_takes_what_shops_commonly_send() -> None:
         message().replace(b":", b" : ").replace(b"09 : 30 : 00.5+01 : 00", b"09:30:00.5+01:00"),
         json.dumps(json.loads(message()), indent=2).encode(),
     ]
-    _, positions = BOTH_PATHS._fast.sales(pa.array(common, pa.binary()), common)
+    _, positions = Parser(CONTRACT, LIMIT)._fast.sales(pa.array(common, pa.binary()))
     assert positions.tolist() == list(range(len(common)))

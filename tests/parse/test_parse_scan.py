@@ -1,0 +1,225 @@
+"""The compiled scan of every kind of field: held to the strict path whatever the bytes are, and to its own memory."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.config.contracts import TopicContract
+from pipeline.parse import Parser, columns, fast
+from pipeline.parse.loops import layout
+from tests.kit.parse_kinds import BEYOND, EVERYTHING, GOOD, LEFT, contract, parsed_alike
+from tests.kit.parse_mutants import mutated, written
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def every(tmp_path_factory: pytest.TempPathFactory) -> TopicContract:
+    return contract(tmp_path_factory.mktemp("every"), EVERYTHING)
+
+
+@pytest.fixture(scope="module")
+def scanned_required(tmp_path_factory: pytest.TempPathFactory) -> TopicContract:
+    required = [field for field in EVERYTHING if field not in LEFT]
+    return contract(tmp_path_factory.mktemp("required"), EVERYTHING, required)
+
+
+def binary(messages: list[Any]) -> pa.Array:
+    return pa.array(messages, pa.binary())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_messages_with_mutated_bytes_are_judged_as_the_strict_path_judges_them(seed: int, every: TopicContract) -> None:
+    draw = random.Random(seed)
+    messages = binary([mutated(draw) for _ in range(5_000)])
+    parsed, (_, scanned) = parsed_alike(every, messages), Parser(every, 1 << 20)._fast.sales(messages)
+    assert len(parsed.valid) > len(scanned) + 20  # each of the three things came to pass
+    assert min(len(parsed.rejected), len(scanned)) > 1_000
+
+
+def test_required_fields_too(scanned_required: TopicContract) -> None:
+    draw = random.Random(99)
+    parsed = parsed_alike(scanned_required, binary([mutated(draw) for _ in range(8_000)]))
+    assert min(len(parsed.valid), len(parsed.rejected)) > 250
+
+
+def test_a_message_cut_anywhere_is_judged_as_the_strict_path_judges_it(every: TopicContract) -> None:
+    draw = random.Random(5)
+    for _ in range(6):
+        message = written(draw, 0)
+        parsed = parsed_alike(every, binary([message[:size] for size in range(len(message) + 1)]))
+        assert len(parsed.rejected) >= len(message.rstrip())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_not_a_byte_is_read_beyond_the_messages(seed: int) -> None:
+    command = [sys.executable, "-m", "tests.kit.parse_guarded", str(seed)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert min(json.loads(done.stdout)) > 300
+
+
+def test_slices_nulls_and_empty_messages_keep_their_places(every: TopicContract) -> None:
+    draw = random.Random(11)
+    messages = [draw.choice([None, b"", written(draw), written(draw)]) for _ in range(200)]
+    whole = binary(messages)
+    for start, count in ((0, 200), (1, 199), (7, 64), (8, 8), (63, 70), (199, 1), (200, 0), (50, 0)):
+        for values in (whole.slice(start, count), pa.array(messages, pa.large_binary()).slice(start, count)):
+            parsed = parsed_alike(every, values)
+            assert set(np.flatnonzero([not given for given in messages[start : start + count]])) <= {*parsed.rejected}
+
+
+def test_pieces_give_what_the_whole_gives(every: TopicContract) -> None:
+    draw = random.Random(12)
+    pieces = pa.chunked_array([binary([mutated(draw) for _ in range(count)]) for count in (300, 0, 1, 77)])
+    parser = Parser(every, 1 << 20)
+    parts, whole = [parser.parse(piece) for piece in pieces.chunks], parser.parse(pieces.combine_chunks())
+    assert pa.concat_tables([part.sales for part in parts]).equals(whole.sales)
+    assert [detail for part in parts for detail in part.details.to_pylist()] == whole.details.to_pylist()
+
+
+def test_messages_that_have_no_bytes_at_all(every: TopicContract) -> None:
+    for messages in ([], [None], [b""], [None, b"", None]):
+        assert parsed_alike(every, binary(messages)).rejected.tolist() == [*range(len(messages))]
+
+
+def test_a_message_longer_than_allowed_is_not_looked_into(every: TopicContract) -> None:
+    messages = [b'{"code":"ab"}', b'{"code":"ab" }', b"no json at all"]
+    assert parsed_alike(every, binary(messages), limit=13).reasons.to_pylist() == ["too_large"] * 2
+
+
+class Watched(columns.Column):
+    """Has bytes behind the room for its texts that are to stay as they are."""
+
+    def __init__(self, kind: Any, count: int, size: int) -> None:
+        super().__init__(kind, count, size + 64)
+
+    def _behind(self) -> Any:
+        return np.frombuffer(self._texts, np.uint8)[-64:]
+
+    def place(self) -> list[int]:
+        *words, room = super().place()
+        if not room:
+            return [*words, 0]
+        self._behind()[:] = 0xA5
+        return [*words, room - 64]
+
+    def grow(self, rows: int, done: float) -> None:
+        assert (self._behind() == 0xA5).all()
+        super().grow(rows, done)
+
+    def array(self, rows: int) -> pa.Array:
+        assert (self._behind() == 0xA5).all()
+        return super().array(rows)
+
+
+@pytest.mark.parametrize("room", [80, 81, 1_000])
+def test_texts_that_outgrow_their_room_get_more_and_stay_within(
+    room: int, every: TopicContract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(room)
+    messages = [mutated(draw) for _ in range(2_000)]
+    sizes = (1, 15, 16, 17, 5_000, 40_000, 3)
+    messages[1_000:1_000] = [f'{{"tag":"{"a" * size}","füll":1}}'.encode() for size in sizes]
+    expected = Parser(every, 1 << 20).parse(binary(messages))
+    monkeypatch.setattr(columns, "_FIRST_TEXTS", room)
+    monkeypatch.setattr(fast, "Column", Watched)
+    parsed = Parser(every, 1 << 20).parse(binary(messages))
+    assert parsed.sales.equals(expected.sales)
+    assert parsed.details.equals(expected.details)
+
+
+def numbers_like(draw: random.Random) -> str:
+    kind = draw.randrange(7)
+    if kind == 0:
+        return repr(np.frombuffer(draw.randbytes(8), np.float64)[0].item())
+    if kind == 1:
+        return repr(draw.uniform(-1000, 1000))
+    if kind == 2:
+        return f"{draw.randrange(10**19)}e{draw.randrange(-345, 312)}"
+    if kind == 3:
+        return f"{draw.choice(['', '-'])}{draw.randrange(10**9)}.{draw.randrange(10**9):09d}"
+    if kind == 4:  # halfway between two doubles, or one off
+        odd = (1 << 53) + 2 * draw.randrange(1 << 52) + 1
+        return str((odd << draw.randrange(10)) + draw.choice([-1, 0, 0, 1]))
+    if kind == 5:
+        return f"{(1 << 53) + 2 * draw.randrange(1 << 20) + 1}{'0' * draw.randrange(3)}e-{draw.randrange(12)}"
+    return f"0.{'0' * draw.randrange(30)}{draw.randrange(10**17)}E+{draw.randrange(30)}"
+
+
+def test_a_double_is_the_nearest_to_its_digits(tmp_path: Path) -> None:
+    made = contract(tmp_path, {"x": {"type": "number", "x-type": "double"}}, ["x"])
+    draw = random.Random(17)
+    texts = [text for text in (numbers_like(draw) for _ in range(150_000)) if "n" not in text]
+    texts += [f"{digits}e{power}" for digits in (1, 7, (1 << 53) - 1, 10**19 - 1) for power in range(-400, 400)]
+    values, sure = Parser(made, 1 << 20)._fast.sales(binary([f'{{"x":{text}}}'.encode() for text in texts]))
+    assert len(sure) > 0.95 * len(texts)
+    expected = np.array([float(texts[i]) + 0.0 for i in sure])
+    assert (values["x"].to_numpy().view(np.int64) == expected.view(np.int64)).all()
+
+
+WHOLE = st.integers(-(10**21), 10**21).map(str)
+WRITTEN = st.one_of(
+    WHOLE,
+    st.sampled_from([1 << 31, 1 << 32, 1 << 63, 1 << 64, 10**18, 10**19, 10**20, 10**38])
+    .flatmap(lambda edge: st.integers(edge - 2, edge + 2))
+    .map(str),
+    st.decimals(-(10**28), 10**28, places=10).map(lambda number: f"{number:f}"),
+    st.decimals(-1, 1, places=20).map(lambda number: f"{number:f}"),
+    st.from_regex(r"\A-?(0|[1-9][0-9]{0,21})(\.[0-9]{1,22})?0{0,3}([eE][+-]?[0-9]{1,2})?\Z"),
+)
+NUMBERS = st.one_of(WRITTEN, WRITTEN.map(lambda text: f'"{text}"'), st.floats(allow_nan=False).map(json.dumps))
+TIMES = st.from_regex(
+    r'\A"(20[0-9]{2}|0000|0001|9999)-(0[1-9]|1[0-3])-([0-2][0-9]|3[0-2])'
+    r'([Tt]([01][0-9]|2[0-4]):[0-5][0-9]:[0-6][0-9](\.[0-9]{0,7})?([zZ]|[+-]([01][0-9]|2[0-4]):[0-6][0-9])?)?"\Z'
+)
+TEXTS = st.one_of(st.text(), st.text("ab-=/+A0", max_size=14), st.text("aä😀", max_size=5))
+STRINGS = st.one_of(TEXTS.map(json.dumps), TEXTS.map(lambda text: json.dumps(text, ensure_ascii=False)))
+MEMBERS = st.dictionaries(
+    st.sampled_from([*EVERYTHING, "x"]), st.one_of(NUMBERS, TIMES, STRINGS, st.sampled_from(["true", "null"]))
+)
+GIVEN = st.one_of(st.none(), st.binary(max_size=40), MEMBERS.map(
+    lambda members: ("{" + ",".join(f'"{name}":{value}' for name, value in members.items()) + "}").encode(
+        "utf-8", "surrogatepass")
+))  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(messages=st.lists(GIVEN, max_size=12))
+def test_whatever_a_field_is_given_is_judged_as_the_strict_path_judges_it(
+    messages: list[bytes | None], every: TopicContract
+) -> None:
+    parsed_alike(every, binary(messages))
+
+
+@pytest.mark.parametrize("kind", ["small", "wide", "fine", "huge", "ratio", "at", "day", "photo", "tag"])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_each_kind_alone(kind: str, data: st.DataObject, every: TopicContract) -> None:
+    fitting = TIMES if kind in ("at", "day") else STRINGS if kind in ("photo", "tag") else NUMBERS
+    values = data.draw(st.lists(fitting, min_size=1, max_size=20))
+    parsed_alike(every, binary([f'{{"{kind}":{value}}}'.encode("utf-8", "surrogatepass") for value in values]))
+
+
+@pytest.mark.parametrize("field", [field for field in EVERYTHING if field not in LEFT])
+def test_the_scan_takes_what_the_table_in_its_module_says(field: str, tmp_path: Path) -> None:
+    made = contract(tmp_path, {field: EVERYTHING[field]})
+    messages = [f'{{"{field}":{value}}}'.encode() for value, _ in GOOD[field] if value not in BEYOND]
+    _, sure = Parser(made, 1 << 20)._fast.sales(binary(messages))
+    assert sure.tolist() == [*range(len(messages))]
+
+
+def test_rules_and_columns_have_the_words_that_the_loops_read() -> None:
+    assert layout.BELOW + 1 == layout.RULES
+    assert layout.NEXT + 1 == layout.COLUMNS
+    assert layout.FULL_FIELD + 1 == layout.PROGRESS
