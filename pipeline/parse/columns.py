@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.parse.kinds import Kind
 from pipeline.parse.loops import layout
 
 _FIRST_TEXTS = 1 << 16  # bytes; how many more are needed is told by how many messages have filled them
@@ -14,16 +13,14 @@ _BITS = {layout.INT32: 32, layout.DATE: 32, layout.DECIMAL: 128, layout.BOOLEAN:
 
 
 class Column:
-    """One field's values for up to `count` messages of `size` bytes together."""
+    """The values of one field, or of its texts, for up to `count` messages of `size` bytes together."""
 
-    def __init__(self, kind: Kind, count: int, size: int) -> None:
-        field = kind.field
-        self._type = field.type
-        self._has_texts = kind.rule[layout.KIND] in (layout.TEXT, layout.BASE64)
-        self._bits = 32 if self._has_texts else _BITS.get(kind.rule[layout.KIND], 64)
+    def __init__(self, kind: int, has_nulls: bool, count: int, size: int) -> None:
+        self._has_texts = kind in (layout.TEXT, layout.BASE64)
+        self._bits = 32 if self._has_texts else _BITS.get(kind, 64)
         self._values = pa.allocate_buffer(_bytes((count + self._has_texts) * self._bits), resizable=True)
         self._valid = None
-        if field.nullable or not field.required:
+        if has_nulls:
             self._valid = pa.allocate_buffer(_bytes(count), resizable=True)
             np.frombuffer(self._valid, np.uint8)[:] = 0xFF
         self._most = size + layout.ROOM if self._has_texts else 0
@@ -43,12 +40,13 @@ class Column:
         return [self._values.address, valid, self._texts.address, self._texts.size]
 
     def grow(self, rows: int, done: float) -> None:
-        """Make room for more texts, when `rows` are written after a part of the messages."""
-        used = int(self._offsets[rows])
-        expected = int(used / max(done, 1e-9) * 1.05) + _FIRST_TEXTS
-        self._texts.resize(min(self._most, max(expected, self._texts.size * 5 // 4)))
+        """Make room for more texts, if there are any, when `rows` are written after a part of the messages."""
+        if self._has_texts:
+            used = int(self._offsets[rows])
+            expected = int(used / max(done, 1e-9) * 1.05) + _FIRST_TEXTS
+            self._texts.resize(min(self._most, max(expected, self._texts.size * 5 // 4)))
 
-    def array(self, rows: int) -> pa.Array:
+    def array(self, rows: int, of_type: pa.DataType) -> pa.Array:
         """The first rows as a column. Nothing can be written any more."""
         self._values.resize(_bytes((rows + self._has_texts) * self._bits), shrink_to_fit=True)
         buffers = [None, self._values]
@@ -57,10 +55,10 @@ class Column:
             buffers.append(self._texts)
         if self._valid is not None:
             self._valid.resize(_bytes(rows), shrink_to_fit=True)
-            column = pa.Array.from_buffers(self._type, rows, [self._valid, *buffers[1:]])
+            column = pa.Array.from_buffers(of_type, rows, [self._valid, *buffers[1:]])
             if column.null_count:
                 return column
-        return pa.Array.from_buffers(self._type, rows, buffers, null_count=0)
+        return pa.Array.from_buffers(of_type, rows, buffers, null_count=0)
 
 
 def _bytes(bits: int) -> int:

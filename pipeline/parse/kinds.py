@@ -26,6 +26,7 @@ class Kind(ABC):
     needs: str  # what a valid value is, as the end of a sentence
     rule: dict[int, int]  # words of `layout.py`; what is not there is 0
     among: Integers | None = None  # the whole numbers allowed, ascending
+    needs_text = False  # for `sure`, beside what the text means
 
     def __init__(self, field: Field) -> None:
         self.field = field
@@ -34,7 +35,7 @@ class Kind(ABC):
     def value(self, given: Any) -> Any:
         """One JSON value, not null, as pyarrow takes it for the column; raises `Reject`."""
 
-    def sure(self, column: pa.Array) -> Mask | None:
+    def sure(self, column: pa.Array, texts: pa.Array) -> Mask | None:
         """Which of the scanner's values are surely right by the rules that it does not know; None: all."""
         return None
 

@@ -37,8 +37,18 @@ class TextKind(Kind):
         self._allowed = allowed = Texts.of(field)
         self.rule = {layout.KIND: self.kind, layout.SHORTEST: math.ceil(allowed.shortest)}
         self.rule[layout.LONGEST] = _ANY_LENGTH if allowed.longest is None else math.floor(allowed.longest)
-        if self.kind != layout.TEXT:  # of other texts nothing is left to look at when the column is there
-            self.rule[layout.NEVER] = allowed.pattern is not None or allowed.among is not None
+        among = allowed.among
+        self._among = None if among is None else pa.array([text for text in among if text is not None], pa.string())
+        self.needs_text = self.kind != layout.TEXT and (among is not None or allowed.pattern is not None)
+
+    def sure(self, column: pa.Array, texts: pa.Array) -> Mask | None:
+        checks = [pc.is_in(texts, self._among)] if self._among is not None else []
+        if self._allowed.pattern is not None:
+            checks.append(pc.match_substring_regex(texts, self._allowed.pattern))
+        if not checks:
+            return None
+        sure: Mask = pc.or_kleene(pc.is_null(column), reduce(pc.and_, checks)).to_numpy(zero_copy_only=False)
+        return sure
 
     def text(self, given: Any) -> str:
         """One JSON value as a string that keeps every rule; raises `Reject`."""
@@ -61,20 +71,7 @@ class Text(TextKind):
 
     def __init__(self, field: Field) -> None:
         super().__init__(field)
-        among = self._allowed.among
-        self._among = None if among is None else pa.array([text for text in among if text is not None], pa.string())
         self.needs = f"a string{self._allowed} without NUL"
-
-    def sure(self, column: pa.Array) -> Mask | None:
-        checks = []
-        if self._allowed.pattern is not None:
-            checks.append(pc.match_substring_regex(column, self._allowed.pattern))
-        if self._among is not None:
-            checks.append(pc.or_(pc.is_in(column, self._among), pc.is_null(column)))
-        if not checks:
-            return None
-        sure: Mask = pc.fill_null(reduce(pc.and_, checks), True).to_numpy(zero_copy_only=False)
-        return sure
 
     def value(self, given: Any) -> str:
         text = self.text(given)

@@ -35,13 +35,15 @@ EVERYTHING: dict[str, dict[str, Any]] = {
     "ratio": {"type": "number", "x-type": "double", "minimum": -1, "exclusiveMaximum": 1},
     "grid": {"type": "number", "x-type": "double", "multipleOf": 0.1},
     "photo": {"type": ["string", "null"], "contentEncoding": "base64", "x-type": "binary", "maxLength": 12},
+    "seal": {"type": ["string", "null"], "x-type": "binary", "pattern": "=$", "enum": ["aGk=", "aA==", "AAEC"]},
+    "holiday": {"type": "string", "x-type": "date", "enum": ["2026-12-25", "2026-12-26"]},
     "huge": {"type": ["integer", "string", "null"], "x-type": "uint64"},
     "füll": {"type": "integer", "x-type": "int64"},
 }
 
 
 # Fields whose values are all left to the strict path,
-LEFT = {"fine": "more than 19 decimals", "at": "a pattern on a timestamp", "grid": "multipleOf on a double"}
+LEFT = {"fine": "more than 19 decimals", "grid": "multipleOf on a double"}
 BEYOND = ["5e-324", "1e-400", "1e2", "9999999999999999999999999999.9999999999"]  # and these values
 
 GOOD: dict[str, list[tuple[str, Any]]] = {
@@ -75,6 +77,8 @@ GOOD: dict[str, list[tuple[str, Any]]] = {
     "ratio": [("-1", -1.0), ("0.1", 0.1), ("5e-324", 5e-324), ("1e-400", 0.0), ("-0.0", 0.0)],
     "grid": [("0.3", 0.3), ("7", 7.0)],
     "photo": [('"aGk="', b"hi"), ('""', b""), ('"AAEC"', b"\0\1\2"), ("null", None)],
+    "seal": [('"aGk="', b"hi"), ('"\\u0061A=="', b"h"), ("null", None)],
+    "holiday": [('"2026-12-25"', date(2026, 12, 25))],
     "huge": [
         ("0", Decimal(0)),
         ("18446744073709551615", Decimal(2**64 - 1)),
@@ -102,6 +106,8 @@ BAD: dict[str, list[tuple[str, str]]] = {
     "ratio": [("1", "out_of_range"), ("-1.01", "out_of_range"), ("1e400", "out_of_range"), ('"0"', "wrong_type")],
     "grid": [("0.25", "out_of_range"), ("1e400", "out_of_range"), ("null", "wrong_type")],
     "photo": [('"aGk"', "bad_text"), ('"aGl="', "bad_text"), ('"aG k"', "bad_text"), ('"aG-_"', "bad_text")],
+    "seal": [('"aGo="', "out_of_range"), ('"AAEC"', "bad_text"), ('""', "bad_text"), ("1", "wrong_type")],
+    "holiday": [('"2026-12-24"', "out_of_range"), ('"2026-12-25 "', "out_of_range"), ("null", "wrong_type")],
     "huge": [("18446744073709551616", "out_of_range"), ("-1", "out_of_range"), ("0.5", "out_of_range")],
     "füll": [("1.5", "wrong_type")],
 }  # fmt: skip

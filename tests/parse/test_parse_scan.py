@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pipeline.parse import Parser, columns, fast
 from pipeline.parse.loops import layout
 from tests.kit.parse_kinds import BEYOND, EVERYTHING, GOOD, LEFT, contract, parsed_alike
 from tests.kit.parse_mutants import mutated, written
+from tests.kit.parse_samples import CONTRACT, message
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,26 +103,24 @@ def test_a_message_longer_than_allowed_is_not_looked_into(every: TopicContract) 
 class Watched(columns.Column):
     """Has bytes behind the room for its texts that are to stay as they are."""
 
-    def __init__(self, kind: Any, count: int, size: int) -> None:
-        super().__init__(kind, count, size + 64)
+    def __init__(self, kind: int, has_nulls: bool, count: int, size: int) -> None:
+        super().__init__(kind, has_nulls, count, size + 64)
 
     def _behind(self) -> Any:
         return np.frombuffer(self._texts, np.uint8)[-64:]
 
     def place(self) -> list[int]:
         *words, room = super().place()
-        if not room:
-            return [*words, 0]
         self._behind()[:] = 0xA5
-        return [*words, room - 64]
+        return [*words, max(0, room - 64)]
 
     def grow(self, rows: int, done: float) -> None:
         assert (self._behind() == 0xA5).all()
         super().grow(rows, done)
 
-    def array(self, rows: int) -> pa.Array:
+    def array(self, rows: int, of_type: pa.DataType) -> pa.Array:
         assert (self._behind() == 0xA5).all()
-        return super().array(rows)
+        return super().array(rows, of_type)
 
 
 @pytest.mark.parametrize("room", [80, 81, 1_000])
@@ -137,6 +137,22 @@ def test_texts_that_outgrow_their_room_get_more_and_stay_within(
     parsed = Parser(every, 1 << 20).parse(binary(messages))
     assert parsed.sales.equals(expected.sales)
     assert parsed.details.equals(expected.details)
+
+
+def test_a_scan_takes_the_memory_of_its_columns(arrow_memory: pa.MemoryPool) -> None:
+    text, count = message(sale_id='"a sale with a longer name"'), 200_000
+    offsets = np.arange(count + 1, dtype=np.int32) * len(text)  # not of Arrow's memory, and so not counted
+    messages = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text * count)])
+    Parser(CONTRACT, 1 << 20).parse(messages.slice(0, 10))
+    before = arrow_memory.max_memory()
+    tracemalloc.start()
+    parsed = Parser(CONTRACT, 1 << 20).parse(messages)
+    _, of_python = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(parsed.sales) == count
+    most = parsed.sales.nbytes + parsed.valid.nbytes
+    assert before < most / 5
+    assert arrow_memory.max_memory() + of_python < 1.15 * most
 
 
 def numbers_like(draw: random.Random) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.compiling import piece
 from pipeline.parse.loops import layout
-from pipeline.parse.loops.layout import BYTES, CAPACITY, UNSURE, VALID, VALUES
+from pipeline.parse.loops.layout import BESIDE, BYTES, CAPACITY, UNSURE, VALID, VALUES
 from pipeline.parse.loops.memory import (
     byte_at,
     double_at,
@@ -51,6 +51,12 @@ def put_value(at: int, end: int, limit: int, row: int, rule: int, column: int) -
         return at + 4
     if word(rule, layout.NEVER):
         return UNSURE
+    if word(rule, layout.ASIDE):
+        if first != QUOTE:
+            return UNSURE
+        after = _put_text(at, end, limit, row, word(rule, layout.ASIDE), word(column, BESIDE))
+        if after < 0:
+            return after
     if kind == layout.TEXT or kind == layout.BASE64:
         return _put_text(at, end, limit, row, rule, column) if first == QUOTE else UNSURE
     if kind == layout.INT64 or kind == layout.INT32:
@@ -90,12 +96,20 @@ def put_bit(bits: int, row: int, bit: int) -> None:
 
 
 @piece
+def put_no_text(row: int, column: int) -> None:
+    offset = word(column, VALUES) + 4 * row
+    put_int(offset + 4, int_at(offset))
+
+
+@piece
 def put_null(row: int, kind: int, column: int) -> None:
     """Its value is 0: what memory held before is nobody's business."""
+    if word(column, BESIDE):
+        put_no_text(row, word(column, BESIDE))
     put_bit(word(column, VALID), row, 0)
     values = word(column, VALUES)
     if kind == layout.TEXT or kind == layout.BASE64:
-        put_int(values + 4 * (row + 1), int_at(values + 4 * row))
+        put_no_text(row, column)
     elif kind == layout.INT32 or kind == layout.DATE:
         put_int(values + 4 * row, 0)
     elif kind == layout.BOOLEAN:

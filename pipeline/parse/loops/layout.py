@@ -5,13 +5,14 @@ from __future__ import annotations
 # Kinds of fields.
 TEXT, BASE64, INT32, INT64, DECIMAL, DOUBLE, BOOLEAN, DATE, TIMESTAMP = range(9)
 
-# A row of the rules, which stay as they are.
+# A row of the rules, which stay as they are. Behind the fields' is one of any text.
 (
     KIND,
     NULLABLE,
     REQUIRED,
     NAME,  # address of the name with the quote behind it
     NAME_SIZE,  # bytes, with the quote
+    ASIDE,  # address of the rules of its text as it was given, if that is kept beside what it means
     NEVER,  # no value but null is for the loops to say yes to
     LOWEST,  # of whole numbers; for a decimal the lower half of 128 bits,
     LOWEST_HALF,  # and the upper one
@@ -29,12 +30,14 @@ TEXT, BASE64, INT32, INT64, DECIMAL, DOUBLE, BOOLEAN, DATE, TIMESTAMP = range(9)
     MOST,
     ABOVE,
     BELOW,
-) = range(22)
-RULES = 22
+) = range(23)
+RULES = 23
 
-# A row of the columns that are being written. There is one more row than fields: what `NEXT` is before the first.
-VALUES, VALID, BYTES, CAPACITY, SEEN, NEXT = range(6)  # addresses; of texts the offsets are the values
-COLUMNS = 6
+# A row of the columns that are being written: addresses (of texts those of the offsets), the address of the row of the
+# texts kept aside, the message it was seen in, and which field comes after it. The row behind the fields' is for what
+# comes before the first one; then there are those of the texts kept aside.
+VALUES, VALID, BYTES, CAPACITY, BESIDE, SEEN, NEXT = range(7)
+COLUMNS = 7
 
 # How far a scan is.
 MESSAGE, ROW, STAMP, FULL_FIELD = range(4)

@@ -210,7 +210,7 @@ def _scan(sources: str) -> Any:
         """
         sources  # noqa: B018
         rules, columns = signed(rule_table.ctypes.data), signed(column_table.ctypes.data)
-        row, fields, limit = progress[layout.ROW], len(rule_table), data + size
+        row, fields, limit = progress[layout.ROW], len(rule_table) - 1, data + size
         _list_names(fields, rules, names)
         for message in range(progress[layout.MESSAGE], count):
             at, end = data + int_at(offsets + 4 * message), data + int_at(offsets + 4 * message + 4)
