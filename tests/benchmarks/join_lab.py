@@ -30,7 +30,7 @@ from pipeline.laptop.stack.stack import start_on_free_ports
 from pipeline.master.mysql.master import MySqlMaster
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("pyarrow", "numpy", "pymysql", "msgspec")
+PACKAGES = ("pyarrow", "numpy", "numba", "pymysql")
 
 
 @contextlib.contextmanager
