@@ -14,6 +14,7 @@ from pipeline.joins.algorithm import ABSENT
 from pipeline.joins.cost import meshjoin as cost
 from pipeline.joins.cost import rmeshjoin as reduced_cost
 from pipeline.joins.cost.question import Question, Relation, Stream
+from pipeline.joins.cost.results import Results
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.master.memory import MemoryMaster
 from tests.joins.harness import Variant, answer, drive, oracle, smallest_memory
@@ -311,7 +312,8 @@ def test_the_model_foresees_the_iterations_that_the_results_of_one_read_take(nam
     table = master_table(list(range(len(keys))), "integers").set_column(0, "key", pa.array(keys))
     master = Scanned(table, unique=False)
     settings = {"meshjoin": meshjoin.Settings(b=200), "r-meshjoin": rmeshjoin.Settings(b=200)}
-    join = make(name, master, 60_000, Options(stream=Stream(batch=2_000, results=100.0), settings=settings))
+    stream = Stream(batch=2_000, results=Results(keys=(20.0,), p=(1 / 20,), rows=(100.0,)))
+    join = make(name, master, 60_000, Options(stream=stream, settings=settings))
     drive(join, pa.array(np.random.default_rng(3).integers(0, 20, 2_000)))
     foreseen = join.algorithm.model.predict(replace(join.algorithm.question, costs=NOTHING_BUT_THE_LOOP))
     iterations = join.statistics.steps

@@ -81,11 +81,16 @@ def compare(case: Case, machine: Machine, row_bytes: int = 120, seed: int = 1, r
     fills = _FILLS * int(foreseen.parameters.get("h_S", 0))
     of_reads = int(reads * foreseen.mu / foreseen.queries) if foreseen.queries else 0
     sales = max(_FEWEST, fills, min(of_reads, _MOST))
+    return Compared(case, *beside(trial, sales))
+
+
+def beside(trial: Trial, sales: int) -> tuple[Pair, Pair, Pair]:
+    """Service rate, mean processing time, and queries for each sale, over at least so many sales behind as many."""
+    foreseen = trial.prediction
     trial.warm_up(sales=sales, sales_a_cached_row=20)
     seen = trial.measure(sales)
     asked = sum(seen.reads.by_kind[kind].queries for kind in ("scan", "page", "lookup"))
-    return Compared(
-        case,
+    return (
         Pair(foreseen.mu, seen.rate),
         Pair(foreseen.processing_time, float(seen.processing.mean())),
         Pair(foreseen.queries / foreseen.mu, asked / seen.sales),

@@ -68,4 +68,4 @@ def _asked(point: Point) -> tuple[paper.Setting, UnitCosts]:
     """sigma b v_P / v_R is what an iteration puts out: the results of w sales, so they are charged with a sale."""
     v_R, costs = point.rows.row_bytes, MACHINES[point.machine].as_published()
     setting = replace(_OF_2010, n_R=point.rows.rows, v_R=v_R, v_P=v_R)
-    return setting, replace(costs, c_A=costs.c_A + results(point.rows, point.data.law) * costs.c_O, c_O=0.0)
+    return setting, replace(costs, c_A=costs.c_A + results(point.rows, point.data.law).mean * costs.c_O, c_O=0.0)

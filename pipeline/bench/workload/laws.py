@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from pipeline.errors import BadSetting
 from pipeline.generate.zipf import ZipfDraw
+from pipeline.joins.cost.results import UNKNOWN, Results
 from pipeline.master.computed import ComputedRows, Numbers, Scatter
 
 Uniforms = npt.NDArray[np.float64]
@@ -30,16 +31,23 @@ class Draws(Protocol):
         ...
 
 
-def results(rows: ComputedRows, law: Draws) -> float:
-    """The results of a sale in the mean: itself, if no row of R has its key. From the law, evenly, not by chance.
+def results(rows: ComputedRows, law: Draws) -> Results:
+    """What sales find, if keys repeat. From the law, evenly, not by chance.
 
-    >>> results(ComputedRows(600, law=Histogram(np.array([5.0, 0.0, 1.0]))), Histogram(np.array([1.0, 1.0, 0.0])))
-    250.5
+    >>> law = Histogram(np.array([5.0, 0.0, 1.0]))
+    >>> found = results(ComputedRows(600, law=law), Histogram(np.array([1.0, 1.0, 0.0])))
+    >>> round(found.mean, 3), [round(number, 3) for number in found.rows]
+    (250.5, [0.0, 500.0])
     """
     if rows.unique:
-        return 1.0
-    keys = rows.keys_of(law.draw((np.arange(_LOOKED_AT) + 0.5) / _LOOKED_AT))
-    return float(np.maximum(1, rows.behind(keys) - rows.first_at(keys)).mean())
+        return UNKNOWN
+    ranks = np.arange(law.ranks)
+    if isinstance(law, ZipfDraw | Histogram):
+        p = np.diff(law.shares_of_first(np.arange(law.ranks + 1)))
+    else:
+        p = np.bincount(law.draw((np.arange(_LOOKED_AT) + 0.5) / _LOOKED_AT), minlength=law.ranks).astype(np.float64)
+    keys = rows.keys_of(ranks)
+    return Results.of(p, (rows.behind(keys) - rows.first_at(keys)).astype(np.float64))
 
 
 class Histogram:

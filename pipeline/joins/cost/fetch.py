@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pipeline.joins.cost.asked_keys import asked_keys
 from pipeline.joins.cost.inlj import Batched
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.queries import by_query
@@ -126,12 +127,11 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
         rows = R.R_t * by_scan / scan(R.R_t, parts.rows, costs)
         asked, seconds = rows / parts.rows, by_scan
     elif costs.blocks:  # what was thought to cost a seek a key may share some
-        seconds = costs.by_name(keys, by_query(stream, R, keys / asked, h, costs.blocks) * asked)
-    c_loop, idle = seconds + h * (costs.c_A + costs.c_O + costs.c_E), 0.0
-    if costs.blocks and by_scan < by_name:  # the disk reads ahead by itself, while the rest goes on
-        reading = asked * costs.scan.request + rows * costs.scan.item
-        c_loop = max(reading, c_loop - reading)
-        idle = max(0.0, 2 * reading - seconds - h * (costs.c_A + costs.c_O + costs.c_E)) / c_loop
+        every = asked_keys(stream, R, float(h), math.inf)
+        seconds = costs.by_name(keys, by_query(stream, R, every, 1 / asked, costs.blocks) * asked)
+    c_loop, idle, idle_then = seconds + h * (costs.c_A + costs.c_O + costs.c_E), 0.0, 0.0
+    if costs.blocks and by_scan < by_name:
+        c_loop, idle, idle_then = _read_ahead(asked, h, parts, question)
     return Prediction(
         split={"sales": int(_sales_bytes(parts.h_S, question)), "answers": parts.answers},
         parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
@@ -140,9 +140,31 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
         queries=asked / c_loop,
         rows=rows / c_loop,
         idle=idle,
+        idle_then=idle_then,
         remark=f"takes {'look-ups' if by_name <= by_scan else 'a scan'}: for {h:,} sales that wait look-ups take "
         f"{by_name:.3f} s, the scan {by_scan:.3f} s",
     )
+
+
+def _read_ahead(reads: float, h: float, parts: Split, question: Question[object]) -> tuple[float, float, float]:
+    """Seconds of so many reads that serve h sales; and of the first and the second of a segment, `idle`'s shares.
+
+    While the join works on a read the disk is at the next one, and no further. With the first read of a segment all its
+    sales come in, which takes longer than that: then the disk waits.
+    """
+    costs, apart = question.costs, _apart(parts, question)
+    reading = costs.scan(parts.rows)
+    working = costs.loop + parts.rows * costs.c_H + h / reads * costs.c_O
+    coming = apart * h / reads * (costs.c_A + costs.c_E)
+    segments = reads / apart
+    seconds = segments * (max(reading, working + coming) + (apart - 1) * max(reading, working))
+    idle = [segments * max(0.0, reading - busy) / seconds for busy in (working + coming, working)]
+    return seconds, idle[0], idle[1]
+
+
+def _apart(parts: Split, question: Question[object]) -> int:
+    """Reads from fill to fill: who comes during one has missed it."""
+    return -(-question.R.R_t // (parts.rows * parts.slots)) + 1
 
 
 def _cycles(parts: Split, question: Question[object]) -> tuple[float, float]:
@@ -153,8 +175,7 @@ def _cycles(parts: Split, question: Question[object]) -> tuple[float, float]:
     """
     stream, R = question.stream, question.R
     h = min(parts.h_S, stream.batch)
-    apart = -(-R.R_t // (parts.rows * parts.slots)) + 1  # reads from fill to fill: who comes during one has missed it
-    fills = max(1, -(-R.R_t // (parts.rows * apart)))
+    fills = max(1, -(-R.R_t // (parts.rows * _apart(parts, question))))
     full = cycle(R, stream, fills, h, question.fed)
     stay = min(1.0, h / full.served)
     return scan(R.R_t, parts.rows, question.costs) * (stay + max(0.0, 1 - stay) * h / stream.batch), full.waiting

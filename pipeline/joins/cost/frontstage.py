@@ -80,8 +80,8 @@ class FrontStageModel:
         # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came
         # back.
         stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
-        own = costs.c_S + costs.c_F + p_N * question.stream.results * costs.c_O
-        time = stages + max(0.0, own - fetch.idle * stages)
+        out = p_N * _results_of_hits(parts.h_R, question) * costs.c_O
+        time = stages + max(0.0, costs.c_S + costs.c_F - fetch.idle * stages) + max(0.0, out - fetch.idle_then * stages)
         share = (1 - p_N) / fetch.mu / time  # of the time that the join behind has
         iteration = 1 / fetch.queries if fetch.queries else 0.0
         return Prediction(
@@ -158,11 +158,21 @@ def cached_rows(memory: float, question: Question[object]) -> int:
     return most_that_fit(memory, lambda rows: cache_bytes(rows, question), max(0, int(memory / question.R.v_R)))
 
 
+def _results_of_hits(h_R: int, question: Question[Any]) -> float:
+    """The mean of a sale's that finds them in the cache."""
+    stream = question.stream
+    if not stream.results:
+        return 1.0
+    hits = stream.results.hits(h_R)
+    return (stream.results.mean - (1 - hits) * stream.results.without(h_R).mean) / hits if hits else 0.0
+
+
 def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
     """What a cache of the most wanted rows leaves of the stream: fewer sales, and a larger share of them absent."""
     missed, (rows, absences) = 1 - stream.hits(h_R, R), stream.cached(h_R, R)
     absent = min(1.0, (stream.absent - stream.hits_absent(absences, R)) / missed) if missed else 0.0
-    return replace(stream, batch=max(1, round(stream.batch * missed)), absent=absent, beyond=stream.beyond + rows)
+    left = replace(stream, batch=max(1, round(stream.batch * missed)), absent=absent, beyond=stream.beyond + rows)
+    return replace(left, results=stream.results.without(rows)) if stream.results else left
 
 
 @lru_cache(maxsize=128)

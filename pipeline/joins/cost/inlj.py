@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from pipeline.joins.cost.asked_keys import AskedKeys, Tried, asked_keys, one_sale
 from pipeline.joins.cost.lookups import NOTHING
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.queries import by_query
@@ -13,6 +14,7 @@ from pipeline.joins.cost.question import Question
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.waiting import WaitingSales
 
+_EQUAL = 1e-6
 PER_TUPLE = "inlj, a tuple at a time"  # its iteration takes less: one key has no duplicates
 
 
@@ -62,39 +64,68 @@ def _sales_bytes(number: int, question: Question[Batched]) -> float:
 
 
 def predict(question: Question[Batched]) -> Prediction:
-    """mu = h / c_loop of a window of h sales of n keys: c_loop = c_IO(n) + n c_K + h (c_S + c_A + c_O + c_E).
+    """mu = n / c_loop, with c_loop = c_IO(k) + k c_K + n (c_S + c_A + c_O + c_E) for a query of k keys, n sales'.
 
-    Where a key may have many rows, each costs a look-up's item; on a declared disk they lie as it says. How many they
-    are, experiments tell; a job does not know, and takes one.
+    A window's last sales are served when all have come. Where a key may have many rows, each costs a look-up's item;
+    on a declared disk they lie as it says. How many they are, experiments tell; a job does not know, and takes one.
     """
-    R, stream, costs, parts = question.R, question.stream, question.costs, split(question)
-    h = min(parts.h_S, stream.batch)
+    stream, costs, parts = question.stream, question.costs, split(question)
     if parts.b == 1:
         costs = costs.of(PER_TUPLE)
-        keys, queries = float(h), float(h)
-    else:
-        keys = stream.keys(h, R)
-        if h > question.fed * max(1.0, keys / parts.b):  # a query serves more than come for it
-            h = max(1, int(question.fed))
-            keys = stream.keys(h, R)
-        queries = max(1.0, keys / parts.b)
-    c_loop = queries * (costs.lookup.request + costs.loop) + keys * costs.c_K
-    rows = keys * (1 - stream.absent) * stream.results
-    asked = rows + keys * stream.absent
-    if costs.blocks:
-        sales = 1.0 if parts.b == 1 else float(h)
-        blocks = by_query(stream, R, keys / queries, sales, costs.blocks) * queries
-        if not R.unique:
-            blocks = costs.blocks.of_rows(asked, blocks, R.R_t)
-    else:
-        blocks = NOTHING
-    results = h * (1 - stream.absent) * stream.results + h * stream.absent
-    c_loop += costs.by_name(asked, blocks) + h * (costs.c_S + costs.c_A + costs.c_E) + results * costs.c_O
+    h, asked, tried = _asked(parts, question)
+    last = one_sale(stream, question.R) if parts.b == 1 else asked_keys(stream, question.R, h, math.inf)
+    some = max(0.0, stream.batch - h) / asked.sales  # queries with all those sales waiting
+    seconds, queries, rows = _of(asked, some, tried, parts, question)
+    at_last = _of(last, h / last.sales, tried, parts, question)
+    seconds, queries, rows = seconds + at_last[0], queries + at_last[1], rows + at_last[2]
+    sales = some * asked.sales + h
+    results = (1 - stream.absent) * stream.results.mean + stream.absent
+    seconds += sales * (costs.c_S + costs.c_A + costs.c_E + results * costs.c_O)
+    mu = sales / seconds
+    coming = asked.sales / 2 * mu * (costs.c_S + costs.c_A)  # while those of a query come in, half of them are there
     return Prediction(
         split={"sales": int(_sales_bytes(parts.h_S, question)), "answer": int(_rows_bytes(parts.rows, question))},
         parameters={"h_S": parts.h_S, "b": parts.b},
-        mu=h / c_loop,
-        processing_time=c_loop * (1 - h / stream.batch / 2),  # of a longer window, as many wait all the time
-        queries=queries / c_loop,
-        rows=rows / c_loop,
+        mu=mu,
+        processing_time=(h - coming) / mu * (1 - h / stream.batch / 2),  # of a longer window, as many wait all the time
+        queries=queries / seconds,
+        rows=rows / seconds,
     )
+
+
+def _asked(parts: Split, question: Question[Batched]) -> tuple[float, AskedKeys, Tried]:
+    """How many sales wait; what is in a query; and how many keys are asked for at once."""
+    R, stream = question.R, question.stream
+    h, tried = float(min(parts.h_S, stream.batch)), Tried(parts.b, ())
+    if parts.b == 1:
+        return h, one_sale(stream, R), tried
+    asked = asked_keys(stream, R, h, tried.keys)
+    if not R.unique:
+        tried = asked.tried(parts.rows, parts.b)
+        asked = asked_keys(stream, R, h, tried.keys)
+    if asked.sales > question.fed:  # a query serves more than come for it
+        h = max(1.0, question.fed)
+        asked = asked_keys(stream, R, h, tried.keys)
+    return h, asked, tried
+
+
+def _of(
+    asked: AskedKeys, times: float, tried: Tried, parts: Split, question: Question[Batched]
+) -> tuple[float, float, float]:
+    """Seconds of so many times these keys, but for what sales cost; queries, of so many keys; and rows."""
+    R, stream, costs = question.R, question.stream, question.costs
+    keys, rows = asked.keys, asked.looked_for
+    asks = max(1.0, keys / tried.keys)
+    fewer = keys < tried.keys * (1 - _EQUAL)  # wait than are tried
+    answers = [] if fewer else [(asks * often, of_one) for often, of_one in tried.answers]
+    more = 0.0 if R.unique else keys * asked.more_pieces(parts.rows)
+    rest = rows - sum(number * of_one for number, of_one in answers)
+    if not answers or (more and rest > 0):
+        some = more + asks * (not answers)
+        answers.append((some, rest / some))
+    queries, blocks = sum(number for number, _ in answers), NOTHING
+    if costs.blocks:
+        for number, of_one in answers:
+            blocks += by_query(stream, R, asked, of_one / rows, costs.blocks) * number
+    seconds = queries * (costs.lookup.request + costs.loop) + keys * costs.c_K + costs.by_name(rows, blocks)
+    return times * seconds, times * queries, times * asked.found

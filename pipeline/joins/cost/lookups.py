@@ -37,13 +37,6 @@ class Blocks:
     pooled: int = 0  # blocks that were used last, and are not read again
     chained: bool = False  # where a key has many rows, each lies in a block anywhere; else one behind the other
 
-    def of_rows(self, rows: float, keys: Touched, R_t: int) -> Touched:
-        """Where so many rows are read of keys whose first rows touch such blocks."""
-        if not self.chained:
-            return Touched(keys.blocks + rows / self.rows, keys.runs)
-        read = rows * max(0.0, 1 - self.pooled * self.rows / R_t)
-        return Touched(read, read)
-
 
 NOTHING = Touched(0.0, 0.0)
 

@@ -173,7 +173,7 @@ def c_loop(b: float, w: float, h_S: int, question: Question[object]) -> float:
     they are more than H has room for, it takes several.
     """
     stream, costs = question.stream, question.costs
-    results = stream.absent + (1 - stream.absent) * stream.results
+    results = stream.absent + (1 - stream.absent) * stream.results.mean
     return (
         costs.scan(b)  # c_IO(b)
         + costs.loop * max(1.0, w * results / h_S)

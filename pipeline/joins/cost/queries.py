@@ -7,17 +7,23 @@ from functools import lru_cache
 
 import numpy as np
 
+from pipeline.joins.cost.asked_keys import AskedKeys
 from pipeline.joins.cost.lookups import Blocks, Floats, Touched
 from pipeline.joins.cost.question import Relation, Stream
 
+_HALVINGS = 40
+_LONG = 50.0  # the logarithm of more queries than a block stays in the pool
+
 
 @lru_cache(maxsize=1_024)
-def by_query(stream: Stream, R: Relation, keys: float, sales: float, blocks: Blocks) -> Touched:
-    """For so many of the different keys of so many sales; one sale's, if there is one."""
+def by_query(stream: Stream, R: Relation, asked: AskedKeys, share: float, blocks: Blocks) -> Touched:
+    """For a query, or an answer, of such a share of these keys."""
+    if not R.unique:
+        anywhere = blocks.chained or R.order == "scattered"
+        return (_rows_anywhere if anywhere else _rows_together)(R, asked, share, blocks)
     zipf, number = stream.over(R), max(1, math.ceil(R.R_t / blocks.rows))
-    p = zipf.buckets[1]
-    wanted = -np.expm1(-sales * (1 - stream.absent) * p) - np.expm1(-sales * stream.absent * p)
-    wanted *= keys / (zipf.buckets[0] * wanted).sum()
+    wanted = share * asked.often.reshape(-1, len(zipf.buckets[0])).sum(axis=0)  # with a row and without
+    keys = share * asked.keys
     if R.order == "by frequency":
         counts, of_a_block = zipf.on_many_pages(wanted, number)
     elif blocks.pooled:
@@ -31,6 +37,25 @@ def by_query(stream: Stream, R: Relation, keys: float, sales: float, blocks: Blo
     return Touched(float((counts * touched).sum()), max(float(touched.max()), float(runs)))
 
 
+def _rows_together(R: Relation, asked: AskedKeys, share: float, blocks: Blocks) -> Touched:
+    """A key's rows lie one behind the other: a run of blocks, of which it shares the first and the last."""
+    rows = np.maximum(1.0, asked.rows)
+    of_a_key = 1 + (rows - 1) / blocks.rows
+    counts = asked.number * rows / blocks.rows
+    touched = -np.expm1(-share * asked.often * of_a_key * blocks.rows / rows)
+    read = counts * touched * _not_pooled(counts, touched, blocks.pooled)
+    alone = 1 - min(1.0, float(read.sum()) * blocks.rows / R.R_t)
+    return Touched(float(read.sum()), float((read / of_a_key).sum()) * alone + 1 - alone)
+
+
+def _rows_anywhere(R: Relation, asked: AskedKeys, share: float, blocks: Blocks) -> Touched:
+    """Each row lies in a block of its own choice."""
+    number = max(1 + 1e-9, R.R_t / blocks.rows)
+    touched = number * -math.expm1(share * asked.looked_for * math.log1p(-1 / number))
+    read = touched * _rows_not_pooled(number, asked, share, blocks)
+    return Touched(read, read if blocks.chained else read * (1 - max(0.0, read - 1) / number))
+
+
 def _not_pooled(counts: Floats, touched: Floats, pooled: int) -> Floats:
     """How likely a block is not among those used last: a query wants each independently of the one before.
 
@@ -40,10 +65,33 @@ def _not_pooled(counts: Floats, touched: Floats, pooled: int) -> Floats:
         return np.ones_like(touched)
     if pooled >= counts.sum():
         return np.zeros_like(touched)
-    low, high = 0.0, 50.0  # of the logarithm of that number
+    low, high = 0.0, _LONG
     rate = -np.log1p(-np.minimum(touched, 1 - 1e-12))
-    for _ in range(40):
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if (counts * -np.expm1(-rate * math.exp(middle))).sum() < pooled else (low, middle)
     stays: Floats = np.exp(-rate * math.exp(low))
     return stays
+
+
+def _rows_not_pooled(number: float, asked: AskedKeys, share: float, blocks: Blocks) -> float:
+    """The same of a row's block, where its other rows are any others: after so many queries
+
+        (1 - mean of exp(-often * queries)) ** rows of a block
+
+    of the blocks have not been wanted.
+    """
+    if not blocks.pooled:
+        return 1.0
+    if blocks.pooled >= number:
+        return 0.0
+    rows, often = asked.number * asked.rows, share * asked.often
+    low, high = 0.0, _LONG
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        of_a_row = float((rows * np.exp(-often * math.exp(middle))).sum() / rows.sum())
+        low, high = (middle, high) if number * (1 - of_a_row**blocks.rows) < blocks.pooled else (low, middle)
+    wanted = rows * often
+    alone = float((wanted * np.exp(-often * math.exp(low))).sum() / wanted.sum())
+    beside = math.exp((blocks.rows - 1) * math.log(of_a_row))
+    return alone * beside

@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
 from pipeline.joins.cost.prediction import Prediction
+from pipeline.joins.cost.results import UNKNOWN, Results
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.cost.zipf import Order, Zipf
 from pipeline.joins.parts.budget import LONGEST_OFFER
@@ -37,7 +38,7 @@ class Stream:
     absent: float = 0.0  # share of sales without a master row
     beyond: float = 0.0  # so many of the most wanted rows are served before, by a front stage
     life: float = math.inf  # so many sales come while a cached row is young enough; then it is asked for again
-    results: float = 1.0  # of a sale that is not absent, where keys repeat in R; a job cannot know, and takes one
+    results: Results = UNKNOWN  # of sales that are not absent, where keys repeat in R; a job cannot know, and takes one
     absent_life: float = 0.0  # so many sales come while it is still known that a key has no row; 0: that is not kept
     by_integral: bool = False  # how the ranks of the keys were drawn: see Zipf
 
@@ -52,8 +53,9 @@ class Stream:
 
     def hits(self, h_R: float, relation: Relation) -> float:
         """The share of the sales that a cache of the h_R most wanted keys serves: they have not grown too old."""
-        zipf, (rows, absences) = self.over(relation), self.cached(h_R, relation)
-        return zipf.share(rows, self.life) * (1 - self.absent) + self.hits_absent(absences, relation)
+        rows, absences = self.cached(h_R, relation)
+        found = self.results.hits(rows) if self.results else self.over(relation).share(rows, self.life)
+        return found * (1 - self.absent) + self.hits_absent(absences, relation)
 
     def hits_absent(self, absences: float, relation: Relation) -> float:
         """Those of them that learn that there is no row."""

@@ -21,7 +21,7 @@ def until_served(R: Relation, stream: Stream, k: int, slots: int) -> float:
     slots may be taken when the rows wanted most have just gone by.
     """
     if not R.unique:
-        return 1.0
+        return (1 - stream.absent) * stream.results.until_last + stream.absent
     slots, j = min(slots, k), np.arange(k)
     reads = j - (slots - 1) / 2 + 1 + k * np.maximum(0, slots - 1 - j) / slots  # from coming in until the j-th
     if R.order == "by frequency":
@@ -36,7 +36,7 @@ class Cycle:
     """Of a scan that serves sales at once when their row comes by."""
 
     served: float  # sales
-    waiting: float  # in the mean
+    waiting: float  # in the mean, for a row
 
 
 @lru_cache(maxsize=4_096)
@@ -49,8 +49,8 @@ def cycle(R: Relation, stream: Stream, fills: int, h_S: float, fed: float = math
     From fill to fill sales leave evenly, and none come.
     """
     if not R.unique:
-        served = h_S / (1 + 1 / (2 * fills))
-        return Cycle(min(served, fed * fills), h_S)
+        served = min(h_S / (1 + 1 / (2 * fills)), fed * fills)
+        return Cycle(served, served * until_served(R, stream, fills, fills))
     q = stream.over(R).of_pages(fills, R.order)
     served = h_S / ((1 - stream.absent) * (1 + float((q**2).sum())) / 2 + stream.absent)
     if served * (float(q.max()) * (1 - stream.absent) + stream.absent / fills) <= fed:
