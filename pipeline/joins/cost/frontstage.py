@@ -3,7 +3,8 @@
 Beside its equations (published/cmeshjoin.py): 1 and 2 are for any e, absent keys and rows too old; for 3 there is the
 model of the join behind, asked with the sales that the cache leaves; 4 has c_S, c_F, the hits' c_O and `loop` besides;
 for 5 to 7, which leave out what the join behind loses, 28 shares of the memory are looked at. With equal costs and
-bytes the gain is equation 4's at its best to 1 %. Where keys repeat in R, h_R rows are taken for as many keys.
+bytes the gain is equation 4's at its best to 1 %. Where keys repeat in R, the cache has all rows of those keys that are
+wanted most for each row; as a job does not know how often they repeat, it takes h_R rows for as many keys.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class FrontStageModel:
 
     def outcome(self, parts: Split, question: Question[Any]) -> Prediction:
         """What comes of a split."""
+        question = _remembering(question)
         costs, p_N = question.costs, question.stream.hits(parts.h_R, question.R)
         fetch = self.behind.predict(behind(parts, question))
         # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came
@@ -108,6 +110,7 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
     def passed_on(stream: Stream) -> Stream:
         return _passed_on(parts.h_R, question.R, stream)
 
+    question = _remembering(question)
     planned = None if question.planned is None else passed_on(question.planned)
     if parts.h_R >= question.R.R_t:
         # The cache leaves absent keys alone, once it is full; until then, and when its rows grow old, all others come.
@@ -122,6 +125,14 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
         front=None,
         fed=max(1.0, _fed(question.stream.hits(parts.h_R, question.R)) * question.offer),
     )
+
+
+def _remembering(question: Question[Any]) -> Question[Any]:
+    """As published, no absence is kept."""
+    if not settings(question).published:
+        return question
+    planned = question.planned and replace(question.planned, absent_life=0.0)
+    return replace(question, stream=replace(question.stream, absent_life=0.0), planned=planned)
 
 
 def _fed(p_N: float) -> float:
