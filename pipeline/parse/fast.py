@@ -84,27 +84,25 @@ class FastPath:
         table = self._table(columns, aside)
         names = np.empty(1 << (4 * len(columns)).bit_length(), np.int64)
         spare = np.empty(self._longest + layout.ROOM, np.uint8)
-        positions, progress = np.empty(count, np.int64), np.zeros(layout.PROGRESS, np.int64)
-        while not scan(
-            data.address,
-            size,
-            offsets.address + 4 * values.offset,
-            0 if valid is None else valid.address,
-            values.offset,
-            count,
-            self._most,
-            self._rules,
-            table,
-            names,
-            spare,
-            positions,
-            progress,
+        positions, state = np.empty(count, np.int64), np.zeros(layout.STATE, np.int64)
+        state[[layout.DATA, layout.SIZE, layout.COUNT, layout.LONGEST_MESSAGE]] = data.address, size, count, self._most
+        state[[layout.OFFSETS, layout.FIRST_BIT]] = offsets.address + 4 * values.offset, values.offset
+        state[layout.THERE] = 0 if valid is None else valid.address
+        state[[layout.FIELDS, layout.NAMES_MASK, layout.SPARE_SIZE]] = len(columns), len(names) - 1, len(spare)
+        for word, array in (
+            (layout.RULE_TABLE, self._rules),
+            (layout.COLUMN_TABLE, table),
+            (layout.NAMES, names),
+            (layout.SPARE, spare),
+            (layout.POSITIONS, positions),
         ):
-            full = int(progress[layout.FULL_FIELD])
+            state[word] = array.ctypes.data
+        while not scan(state):
+            full = int(state[layout.FULL_FIELD])
             for row, column in [(full, columns[full]), *([aside[full]] if full in aside else [])]:
-                column.grow(int(progress[layout.ROW]), progress[layout.MESSAGE] / count)
+                column.grow(int(state[layout.ROW]), state[layout.MESSAGE] / count)
                 table[row, _PLACE] = column.place()
-        positions.resize(int(progress[layout.ROW]), refcheck=False)
+        positions.resize(int(state[layout.ROW]), refcheck=False)
         return columns, aside, positions
 
     def _columns(self, count: int, size: int) -> tuple[list[Column], _Aside]:

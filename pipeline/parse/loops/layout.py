@@ -39,9 +39,29 @@ RULES = 23
 VALUES, VALID, BYTES, CAPACITY, BESIDE, SEEN, NEXT = range(7)
 COLUMNS = 7
 
-# How far a scan is.
-MESSAGE, ROW, STAMP, FULL_FIELD = range(4)
-PROGRESS = 4
+# A scan: addresses, sizes, and how far it is.
+(
+    DATA,
+    SIZE,
+    OFFSETS,
+    THERE,  # bits that are 0 where there is no message; 0 if all are there
+    FIRST_BIT,
+    COUNT,  # messages
+    LONGEST_MESSAGE,  # in bytes
+    FIELDS,
+    RULE_TABLE,
+    COLUMN_TABLE,
+    NAMES,  # fields by their names' hashes
+    NAMES_MASK,
+    SPARE,  # room for a name
+    SPARE_SIZE,
+    POSITIONS,  # of the messages that have a row
+    MESSAGE,
+    ROW,
+    STAMP,
+    FULL_FIELD,
+) = range(19)
+STATE = 19
 
 # Instead of a place in the message.
 UNSURE = -1

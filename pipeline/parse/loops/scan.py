@@ -51,61 +51,68 @@ def _is_named(at: int, end: int, limit: int, rule: int) -> bool:
 
 @piece
 def _hash(at: int, size: int) -> int:
-    mixed = size
-    for place in range(at, at + size):
-        mixed = (mixed * 31 + byte_at(place)) & 0xFFFFFFFF
-    return mixed ^ mixed >> 15
+    """Of a name's length and of four of its bytes: enough to tell fields apart, and soon done."""
+    if size == 0:
+        return 0
+    mixed = (size * 31 + byte_at(at)) * 31 + byte_at(at + size - 1)
+    mixed = (mixed * 31 + byte_at(at + (size >> 1))) * 31 + byte_at(at + (size >> 2))
+    return mixed ^ mixed >> 7
 
 
 @piece
-def _list_names(fields: int, rules: int, names: Any) -> None:
-    mask = len(names) - 1
-    names[:] = -1
-    for field in range(fields):
-        rule = rules + field * _RULE
+def _list_names(state: int) -> None:
+    """Fields by the hash of their names, or by the next free place; -1 where there is none."""
+    names, mask, rule = word(state, layout.NAMES), word(state, layout.NAMES_MASK), word(state, layout.RULE_TABLE)
+    for place in range(mask + 1):
+        put_long(names + 8 * place, -1)
+    for field in range(word(state, layout.FIELDS)):
         place = _hash(word(rule, layout.NAME), word(rule, layout.NAME_SIZE) - 1) & mask
-        while names[place] >= 0:
+        while word(names, place) >= 0:
             place = (place + 1) & mask
-        names[place] = field
+        put_long(names + 8 * place, field)
+        rule += _RULE
 
 
 @piece
-def _field_named(at: int, size: int, rules: int, names: Any) -> Any:
-    """The field of this name, or -1. `names` are fields by the hash of their names, or by the next free place."""
-    mask = len(names) - 1
+def _field_named(at: int, size: int, state: int) -> int:
+    """The field of this name, or -1."""
+    names, mask, rules = word(state, layout.NAMES), word(state, layout.NAMES_MASK), word(state, layout.RULE_TABLE)
     place = _hash(at, size) & mask
-    while names[place] >= 0:
-        rule = rules + names[place] * _RULE
+    while True:
+        field = word(names, place)
+        rule = rules + field * _RULE
+        if field < 0:
+            return -1
         if word(rule, layout.NAME_SIZE) == size + 1 and _are_alike(word(rule, layout.NAME), at, size):
-            return names[place]
+            return field
         place = (place + 1) & mask
-    return -1
 
 
 @piece
-def _field_at(at: int, end: int, limit: int, rules: int, names: Any, spare: Any) -> tuple[int, int]:
+def _field_at(at: int, end: int, limit: int, state: int) -> tuple[int, int]:
     """The field whose name begins here, or -1 for one that the contract does not know; and the place behind it."""
     stop = after_plain(at, end, limit)
     if stop < end and byte_at(stop) == QUOTE:
-        return _field_named(at, stop - at, rules, names), stop + 1
-    first = signed(spare.ctypes.data)
-    after, to, _ = read_string(at, end, limit, first, first + len(spare))
+        return _field_named(at, stop - at, state), stop + 1
+    spare = word(state, layout.SPARE)
+    after, to, _ = read_string(at, end, limit, spare, spare + word(state, layout.SPARE_SIZE))
     if after == FULL:  # longer than any name
         return -1, after_string(at, end, limit)
     if after < 0:
         return -1, UNSURE
-    return _field_named(first, to - first, rules, names), after
+    return _field_named(spare, to - spare, state), after
 
 
 @piece
-def _fill(stamp: int, row: int, fields: int, rules: int, columns: int) -> int:
+def _fill(stamp: int, row: int, state: int) -> int:
     """Nulls for the fields that are not there."""
-    for field in range(fields):
-        rule, column = rules + field * _RULE, columns + field * _COLUMN
+    rule, column = word(state, layout.RULE_TABLE), word(state, layout.COLUMN_TABLE)
+    for _ in range(word(state, layout.FIELDS)):
         if word(column, SEEN) != stamp:
             if word(rule, layout.REQUIRED):
                 return UNSURE
             put_null(row, word(rule, layout.KIND), column)
+        rule, column = rule + _RULE, column + _COLUMN
     return 0
 
 
@@ -117,24 +124,17 @@ def _after_brace(at: int, end: int) -> int:
 
 
 @piece
-def _read(
-    at: int,
-    end: int,
-    limit: int,
-    row: int,
-    fields: int,
-    rules: int,
-    columns: int,
-    names: Any,
-    spare: Any,
-    progress: Any,
-) -> int:
+def _read(at: int, end: int, limit: int, row: int, stamp: int, state: int) -> int:
     """Write a message's row; `UNSURE` or `FULL` if it is not to be."""
-    progress[layout.STAMP] += 1
-    stamp, found, last = progress[layout.STAMP], 0, columns + fields * _COLUMN
+    rules, columns, fields = (
+        word(state, layout.RULE_TABLE),
+        word(state, layout.COLUMN_TABLE),
+        word(state, layout.FIELDS),
+    )
+    last, found = columns + fields * _COLUMN, 0
     at = _after_brace(at, end)
     if 0 <= at < end and byte_at(at) == _CLOSED:
-        return _fill(stamp, row, fields, rules, columns) if after_space(at + 1, end) == end else UNSURE
+        return _fill(stamp, row, state) if after_space(at + 1, end) == end else UNSURE
     while True:
         if at < 0 or at >= end or byte_at(at) != QUOTE:
             return UNSURE
@@ -142,7 +142,7 @@ def _read(
         if _is_named(at + 1, end, limit, rules + field * _RULE):
             at += 1 + word(rules + field * _RULE, layout.NAME_SIZE)
         else:
-            field, at = _field_at(at + 1, end, limit, rules, names, spare)
+            field, at = _field_at(at + 1, end, limit, state)
             if at < 0:
                 return UNSURE
             if field >= 0:
@@ -158,7 +158,7 @@ def _read(
             found += 1
             at = put_value(at, end, limit, row, rules + field * _RULE, last)
             if at == FULL:
-                progress[layout.FULL_FIELD] = field
+                put_long(state + 8 * layout.FULL_FIELD, field)
         else:
             at = after_value(at, end, limit)
         if at < 0:
@@ -174,70 +174,59 @@ def _read(
             return UNSURE
     if at != end:
         return UNSURE
-    return 0 if found == fields else _fill(stamp, row, fields, rules, columns)
+    return 0 if found == fields else _fill(stamp, row, state)
 
 
-_Longs = numba.types.Array(numba.int64, 1, "C")
-_Table = numba.types.Array(numba.int64, 2, "C")
-_Spare = numba.types.Array(numba.uint8, 1, "C")
-_int = numba.int64
+@piece
+def _put_back(row: int, state: int) -> None:
+    """Of a message that is left out no null is left over."""
+    column = word(state, layout.COLUMN_TABLE)
+    for _ in range(word(state, layout.FIELDS)):
+        if word(column, VALID):
+            put_bit(word(column, VALID), row, 1)
+        column += _COLUMN
 
 
 def _scan(sources: str) -> Any:
-    """What is kept of a compiled function is known by the function's own file, and by what it encloses: here the text
-    of all files that are compiled with it."""
+    """What is kept of a compiled function is known by the function's own file, and by what it encloses: here all that
+    is compiled with it."""
 
-    @compiled(numba.boolean(_int, _int, _int, _int, _int, _int, _int, _Table, _Table, _Longs, _Spare, _Longs, _Longs))
-    def scan(
-        data: int,
-        size: int,
-        offsets: int,
-        valid: int,
-        bit: int,
-        count: int,
-        most: int,
-        rule_table: Any,
-        column_table: Any,
-        names: Any,
-        spare: Any,
-        positions: Any,
-        progress: Any,
-    ) -> bool:
-        """Go on until all messages are looked at, or a column of texts is full, which is answered with False.
-
-        `data`, `offsets`, `valid` are addresses; from `bit` on, the bits of `valid` (if it is not 0) are 0 where there
-        is no message. Longer ones than `most` are left out.
-        """
+    @compiled(numba.boolean(numba.types.Array(numba.int64, 1, "C")))
+    def scan(words: Any) -> bool:
+        """Go on until all messages are looked at, or a column of texts is full, which is answered with False."""
         sources  # noqa: B018
-        rules, columns = signed(rule_table.ctypes.data), signed(column_table.ctypes.data)
-        row, fields, limit = progress[layout.ROW], len(rule_table) - 1, data + size
-        _list_names(fields, rules, names)
-        for message in range(progress[layout.MESSAGE], count):
+        state = signed(words.ctypes.data)
+        data, offsets, there = words[layout.DATA], words[layout.OFFSETS], words[layout.THERE]
+        count, most, limit = words[layout.COUNT], words[layout.LONGEST_MESSAGE], data + words[layout.SIZE]
+        row, stamp = words[layout.ROW], words[layout.STAMP]
+        _list_names(state)
+        for message in range(words[layout.MESSAGE], count):
             at, end = data + int_at(offsets + 4 * message), data + int_at(offsets + 4 * message + 4)
-            there = valid == 0 or byte_at(valid + (bit + message >> 3)) >> (bit + message & 7) & 1
-            if not there or at == end or end - at > most:
+            bit = words[layout.FIRST_BIT] + message
+            is_there = there == 0 or byte_at(there + (bit >> 3)) >> (bit & 7) & 1
+            if not is_there or at == end or end - at > most:
                 continue
-            done = _read(at, end, limit, row, fields, rules, columns, names, spare, progress)
+            stamp += 1
+            done = _read(at, end, limit, row, stamp, state)
             if done == 0:
-                positions[row] = message
+                put_long(words[layout.POSITIONS] + 8 * row, message)
                 row += 1
                 continue
-            for field in range(fields):
-                bits = word(columns + field * _COLUMN, VALID)
-                if bits:
-                    put_bit(bits, row, 1)
+            _put_back(row, state)
             if done == FULL:
-                progress[layout.MESSAGE], progress[layout.ROW] = message, row
+                words[layout.MESSAGE], words[layout.ROW], words[layout.STAMP] = message, row, stamp
                 return False
-        progress[layout.MESSAGE], progress[layout.ROW] = count, row
+        words[layout.ROW] = row
         return True
 
     return scan
 
 
 def _sources() -> str:
-    texts = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(text.read_bytes() for text in texts)).hexdigest()
+    """Of the files' texts; and of the tables' words as this process has them, which may be older."""
+    texts = [text.read_bytes() for text in sorted(Path(__file__).parent.glob("*.py"))]
+    words = {name: number for name, number in vars(layout).items() if name.isupper()}
+    return hashlib.sha256(b"".join([*texts, repr(words).encode()])).hexdigest()
 
 
 scan = _scan(_sources())
