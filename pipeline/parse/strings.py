@@ -35,8 +35,9 @@ class TextKind(Kind):
     def __init__(self, field: Field) -> None:
         super().__init__(field)
         self._allowed = allowed = Texts.of(field)
-        self.rule = {layout.KIND: self.kind, layout.SHORTEST: math.ceil(allowed.shortest)}
-        self.rule[layout.LONGEST] = _ANY_LENGTH if allowed.longest is None else math.floor(allowed.longest)
+        self.rule = {layout.KIND: self.kind, layout.SHORTEST: min(_ANY_LENGTH, math.ceil(allowed.shortest))}
+        longest = math.inf if allowed.longest is None else allowed.longest
+        self.rule[layout.LONGEST] = math.floor(min(_ANY_LENGTH, longest))
         among = allowed.among
         self._among = None if among is None else pa.array([text for text in among if text is not None], pa.string())
         self.needs_text = self.kind != layout.TEXT and (among is not None or allowed.pattern is not None)

@@ -235,6 +235,31 @@ def test_the_scan_takes_what_the_table_in_its_module_says(field: str, tmp_path: 
     assert sure.tolist() == [*range(len(messages))]
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"type": "string", "x-type": "string", "minLength": 1.0, "maxLength": 10**30},
+        {"type": "string", "x-type": "string", "minLength": 10**30},
+        {"type": "integer", "x-type": "int64", "multipleOf": 10**30},
+        {"type": "number", "x-type": "decimal(38,2)", "multipleOf": 10**30, "enum": [0, 10**30, 1]},
+        {"type": "number", "x-type": "decimal(38,2)", "minimum": -(10**30), "maximum": 10**25},
+        {"type": "integer", "x-type": "int32", "enum": [5, 10**30]},
+        {"type": "number", "x-type": "double", "minimum": -(10**300), "exclusiveMaximum": 10**30},
+    ],
+)
+def test_rules_beyond_64_bits_are_kept(rules: dict[str, Any], tmp_path: Path) -> None:
+    made = contract(tmp_path, {"x": rules})
+    given = [
+        '""',
+        '"a"',
+        "0",
+        "5",
+        "100",
+        *(f"{sign}{10**power}" for power in (18, 19, 25, 30, 31) for sign in ("", "-")),
+    ]
+    assert len(parsed_alike(made, binary([f'{{"x":{value}}}'.encode() for value in given])).rejected) > 0
+
+
 def test_no_word_of_the_tables_has_the_name_of_another() -> None:
     kinds, others = 9, ("RULES", "COLUMNS", "STATE", "UNSURE", "FULL", "ROOM")
     words = {name for name in vars(layout) if name.isupper()} - {*others}
