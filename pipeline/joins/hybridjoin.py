@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline.errors import BadSetting
 from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace, at_least, matched_rows, one_of
 from pipeline.joins.cost import hybridjoin as cost
+from pipeline.joins.cost.named_keys import named
 from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.bypage import NO_PAGE
 from pipeline.joins.parts.keycodes import Codes
@@ -146,7 +147,7 @@ class HybridJoin(Algorithm):
         `behind`: a read that is in hand, and another page is wanted, if there is one. If no key is left but such as
         were not found on their page, there is no page, only keys.
         """
-        batch, with_a_page = self.question.settings.batch, cost.named(self.split.d)
+        batch, with_a_page = self.question.settings.batch, named(self.split.d)
         found = self._wanted.next(but=behind.page.page if behind and behind.page else NO_PAGE)
         if found:
             page, own = found

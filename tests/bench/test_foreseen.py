@@ -28,9 +28,11 @@ CASES = [
     Case("r-meshjoin", ROWS, SORTED, 0.8, 0.1, 0.2),
     Case("r-meshjoin", ROWS, SCATTERED, 1.0, 0.1),
     Case("r-meshjoin", ROWS, SORTED, 1.0, 0.1, settings={"r-meshjoin": rmeshjoin.Settings(published=True)}),
+    Case("r-meshjoin", ROWS, SORTED, 1.2, 0.05, 0.2, settings={"r-meshjoin": rmeshjoin.Settings(published=True)}),
     Case("hybridjoin", ROWS, SORTED, 1.2, 0.1),
     Case("hybridjoin", ROWS, SORTED, 1.0, 0.1, 0.2),
     Case("hybridjoin", ROWS, SCATTERED, 0.8, 0.1, 0.2),
+    Case("hybridjoin", ROWS, SORTED, 0.5, 0.3, 0.2, settings={"hybridjoin": hybridjoin.Settings(d=100)}),
     Case("hybridjoin", ROWS, SORTED, 0.8, 0.1, settings={"hybridjoin": hybridjoin.Settings(d=250, published=True)}),
     Case("hybridjoin", ROWS, SORTED, 1.2, 0.1, 0.2, settings={"hybridjoin": hybridjoin.Settings(published=True)}),
     Case(

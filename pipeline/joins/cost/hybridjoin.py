@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from pipeline.joins.cost.lone_reads import lone_reads
+from pipeline.joins.cost.named_keys import named
 from pipeline.joins.cost.page_reads import Load, page_reads
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation, Stream
@@ -28,7 +29,6 @@ from pipeline.joins.parts.resident import ResidentPages
 from pipeline.joins.parts.waiting import WaitingSales
 
 SALE_BYTES = KEY_BYTES + NAMED_BYTES  # beside a waiting sale: where its key lies, and whether it is asked for by name
-_NAMED_SHARE = 8  # one key is asked for by name, besides the oldest, for so many rows of a page
 
 
 class Paged(Protocol):
@@ -63,11 +63,6 @@ class Split:
     h_S: int  # sales that wait
     l: int = 0  # pages of the resident part: d_N = l * d  # noqa: E741
     d_N: int = 0  # rows of a resident part that is no pages
-
-
-def named(d: int) -> int:
-    """The most keys that are asked for by name with a page of d rows."""
-    return 1 + d // _NAMED_SHARE
 
 
 def page_bytes(d: int, question: Question[object]) -> float:

@@ -96,11 +96,11 @@ def predict(question: Question[Buffered]) -> Prediction:
     return in_segments(split(question), question)
 
 
-def in_segments(parts: Split, question: Question[Buffered]) -> Prediction:
-    """What comes of a split if each iteration waits for its w sales."""
+def in_segments(parts: Split, question: Question[Buffered], apart: int = 1) -> Prediction:
+    """What comes of a split if each iteration waits for its w sales; segments are so many reads apart."""
     k, R, stream = _reads(parts, question.R), question.R, question.stream
-    w = parts.h_S / k
-    return windows(parts, w, max(1.0, stream.batch / w), until_served(R, stream, k, parts.slots), question)
+    w, reads = parts.h_S / k, -(-k // apart)
+    return windows(parts, w, max(1.0, stream.batch / w), until_served(R, stream, reads, parts.slots), question)
 
 
 def with_enough(question: Question[Buffered]) -> Question[Buffered]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.joins.cost.lookups import NOTHING, Touched, anywhere, side_by_side
+from pipeline.joins.cost.named_keys import left_over, named
 from pipeline.joins.cost.next_page import waits_for_the_best
 from pipeline.joins.cost.question import Relation, Stream
 from pipeline.joins.cost.zipf import Order, Zipf
@@ -120,7 +121,10 @@ def _unfound(stream: Stream, R: Relation, pages: int, there: Pages, T: Shares, a
         of_a_page = np.full(len(q), zipf.distinct(stream.absent * sales) / pages)
     often = there.counts * q / (1 + q * T)
     often = often / often.sum()
-    blocks = anywhere(of_a_page, 1 + rows / a_block, often) if a_block else NOTHING
+    blocks = NOTHING
+    if a_block:
+        pages_together = 1 + left_over(of_a_page, often, named(round(rows)) - 1)
+        blocks = anywhere(of_a_page / pages_together, 1 + rows / a_block, often) * pages_together
     return float((often * of_a_page).sum()), blocks
 
 

@@ -57,7 +57,7 @@ def predict(question: Question[Buffered]) -> Prediction:
     """As MESHJOIN, but H is filled at once, and again at each segment; as published, as MESHJOIN."""
     parts = split(question)
     if question.settings.published:
-        return in_segments(parts, question)
+        return in_segments(parts, question, -(-parts.k // parts.slots))
     R, n, k = question.R, question.stream.batch, reads_a_cycle(question.R.R_t, parts.b)
     apart = -(-k // parts.slots)
     fills = -(-k // apart)

@@ -44,7 +44,7 @@ class BlocksOfPages:
             first, end = page * self.d, min(self.zipf.rows, (page + 1) * self.d)
             borders = np.arange(first // self.blocks.rows + 1, math.ceil(end / self.blocks.rows)) * self.blocks.rows
             keys = self.zipf.keys_between(np.concatenate([[first], borders, [end]]), self.sales)
-            shares.append(keys / keys.sum())
+            shares.append(keys / max(keys.sum(), 1e-300))
         return shares
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 Order = Literal["scattered", "by frequency"]  # of R: where the rows lie that are wanted most: anywhere, or first
 Floats = npt.NDArray[np.float64]
 
+_NOTHING = 1e-300  # a share, where a front stage has served all
 _AN_OCTAVE = 8  # steps
 _TOGETHER = 16_384  # sales that are looked at before a row asked for by one of them can serve the others
 
@@ -102,9 +103,10 @@ class Zipf:
         q = self.of_pages(pages, order)
         if order == "by frequency":
             middle = (np.cumsum(counts) - counts / 2) / self.rows
-            own = p / np.maximum(p, q[np.minimum((middle * pages).astype(np.int64), pages - 1)])
+            own = p / np.maximum(p, np.maximum(q[np.minimum((middle * pages).astype(np.int64), pages - 1)], _NOTHING))
             return self.on_pages(_wanted(own, sales), pages, order)
         place, hot, rest = self._scattered(p, pages)
+        q = np.maximum(q, _NOTHING)
         others = (self.rows - len(hot)) / pages
         keys: Floats = np.bincount(place, _wanted(hot / q[place], sales), minlength=pages).astype(np.float64)
         if others:
@@ -115,7 +117,7 @@ class Zipf:
         """By frequency: the different keys from each of these places to the next, if so many sales want any of all."""
         p = self.buckets[1]
         all_of_them = np.diff(self.of_first(p, places[[0, -1]]))
-        return np.diff(self.of_first(_wanted(p / all_of_them, sales), places))
+        return np.diff(self.of_first(_wanted(p / np.maximum(all_of_them, _NOTHING), sales), places))
 
     def on_many_pages(self, of_a_row: Floats, pages: int) -> tuple[Floats, Floats]:
         """The same by frequency, with neighbours that have nearly as much together: how many, and what each has."""
