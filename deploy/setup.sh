@@ -120,8 +120,8 @@ if ! "$python" -m pipeline.java.runtime >/dev/null 2>&1; then
     uv install --require-hashes -r deploy/requirements-jre.lock || true
     "$python" -m pipeline.java.runtime >/dev/null
 fi
-say "compiling the inner loops of joins and parser (once) ..."
-"$python" -c "import pipeline.joins.parts.inner_loops, pipeline.parse.loops.scan"
+say "compiling the inner loops of joins, parser and Kafka reader (once) ..."
+"$python" -c "import pipeline.joins.parts.inner_loops, pipeline.parse.loops.scan, pipeline.kafka.loops"
 # Without it everything works too, only later: so nothing fails for it.
 say "making an archive of Spark's classes, with which a job starts sooner (once) ..."
 "$python" -m pipeline.driver.make_classes >/dev/null 2>&1 || say "no archive; jobs start as without"

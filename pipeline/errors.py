@@ -41,3 +41,11 @@ class NotUnique(MillraceError):
 
 class TopicChanged(MillraceError):
     """A topic is no longer the one that was read, or no longer has the messages that come next."""
+
+
+class KafkaReadFailed(MillraceError):
+    """The topics could not be read after all retries. Nothing is lost; the next start goes on."""
+
+
+class CorruptMessages(MillraceError):
+    """What a broker gave for messages is not what Kafka writes."""

@@ -33,10 +33,10 @@ application() {
     printf '#!/bin/sh\nexec python3 -m pipeline.cli "$@"\n' >"$folder/bin/millrace"
     chmod 755 "$folder/bin/millrace"
     "$python" -m compileall -q "$folder/pipeline"
-    # The inner loops of joins and parser, for every processor of this kind: the image is read-only where it runs.
+    # The inner loops of joins, parser and Kafka reader, for every processor of this kind: the image is read-only where it runs.
     mkdir -p "$folder/pipeline/compiled"
     NUMBA_CACHE_DIR=$folder/pipeline/compiled \
-        "$python" -c "import pipeline.joins.parts.inner_loops, pipeline.parse.loops.scan"
+        "$python" -c "import pipeline.joins.parts.inner_loops, pipeline.parse.loops.scan, pipeline.kafka.loops"
     "$python" -m compileall -q -j 0 "$folder/packages" || true # a package may carry code for another Python
     chmod -R a+rX "$folder"
 }

@@ -45,12 +45,8 @@ class JobSettings:
         need(bool(self.checkpoint), "job.checkpoint", self.checkpoint, "a folder or a URI")
         need(bool(self.name.strip()), "job.name", self.name, "a non-empty text: it identifies this job's commits")
         need(self.max_offsets_per_trigger > 0, "job.max_offsets_per_trigger", self.max_offsets_per_trigger, "1 or more")
-        need(
-            self.available_now or is_period(self.trigger),
-            "job.trigger",
-            self.trigger,
-            "a period such as 2 s, or available-now",
-        )
+        ok = self.available_now or is_period(self.trigger)
+        need(ok, "job.trigger", self.trigger, "a period such as 2 s, or available-now")
 
     @property
     def period(self) -> Seconds:
@@ -69,6 +65,7 @@ class KafkaSettings:
     topics: tuple[str, ...] = ("sales",)
     topic_pattern: str = ""
     starting_offsets: str = "earliest"
+    reader: str = "spark"
     contract: str = "sale.v1"
     contracts: dict[str, str] = field(default_factory=dict)
     max_message_bytes: Bytes = Bytes(1 << 20)
@@ -90,6 +87,7 @@ class KafkaSettings:
         need(bool(self.topics) or bool(self.topic_pattern), "kafka.topics", self.topics, "at least one topic")
         ok = self.starting_offsets in ("earliest", "latest") or are_offsets(self.starting_offsets)
         need(ok, "kafka.starting_offsets", self.starting_offsets, 'earliest, latest or offsets as {"sales": {"0": 17}}')
+        need(self.reader in ("direct", "spark"), "kafka.reader", self.reader, "direct or spark")
         need(self.max_message_bytes > 0, "kafka.max_message_bytes", self.max_message_bytes, "at least 1 byte")
         for topic in self.contracts:
             read = f"pattern {self.topic_pattern}" if self.topic_pattern else ", ".join(self.topics)

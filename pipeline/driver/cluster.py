@@ -7,6 +7,7 @@ with an empty cache and asks the master again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,13 +20,23 @@ if TYPE_CHECKING:
 _ANSWER = "answer"
 
 
-def on_workers(messages: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], TaskAnswer]) -> TaskAnswer:
-    """Run `work` over each partition of the messages in Spark's Python workers and add up the answers."""
+@dataclass(frozen=True)
+class Tasks:
+    """A micro-batch as Spark's tasks: the rows Spark hands to each, and how a worker has its messages from them."""
+
+    rows: DataFrame
+    messages: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def on_workers(tasks: Tasks, work: Callable[[Iterator[pa.RecordBatch]], TaskAnswer]) -> TaskAnswer:
+    """Run `work` over the messages of each task in Spark's Python workers and add up the answers."""
+
+    messages_of = tasks.messages  # a task takes no DataFrame along
 
     def task(partition: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _row(encode(work(partition)))
+        yield _row(encode(work(messages_of(partition))))
 
-    answers = messages.mapInArrow(task, f"{_ANSWER} binary").collect()
+    answers = tasks.rows.mapInArrow(task, f"{_ANSWER} binary").collect()
     return sum((decode(bytes(row[_ANSWER])) for row in answers), TaskAnswer())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipeline.config.settings import Settings
-from pipeline.errors import MillraceError, StorageFailed
+from pipeline.errors import KafkaReadFailed, MillraceError, StorageFailed, TopicChanged
 from pipeline.warehouse import places
 
 _MARK = "millrace-failure: "
@@ -55,6 +55,11 @@ def of_worker(failure: BaseException) -> MillraceError | None:
 def kind(failure: BaseException) -> str:
     """The class of what failed, for a metric."""
     return failure.kind if isinstance(failure, WorkerFailed) else type(failure).__name__
+
+
+def about_topics(failure: BaseException) -> bool:
+    """Whether Kafka itself, asked by the driver, may tell more of it."""
+    return kind(failure) in (TopicChanged.__name__, KafkaReadFailed.__name__)
 
 
 def of_query(ended: Exception, in_batch: Exception | None, settings: Settings) -> MillraceError:

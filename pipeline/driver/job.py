@@ -22,6 +22,7 @@ from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.cluster import on_workers, warm_workers
 from pipeline.driver.lineage import Lineage
+from pipeline.driver.readers import Reader, make_reader
 from pipeline.driver.session import open_session
 from pipeline.driver.stop import StoppedEarly, StopSignal
 from pipeline.driver.topics import Topics, end_offsets
@@ -86,6 +87,7 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
     with _metrics(settings) as (metrics, address), _session(settings, stop) as spark:
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
+        reader = make_reader(settings, spark, checkpoint)
         with ExitStack() as held, _warming(spark, plan):
             with places.told(places.checkpoint(settings)):
                 held.enter_context(checkpoint.held())
@@ -94,7 +96,7 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
             warehouse.prepare()
             lineage, merging = Lineage(checkpoint, topics, origin), Merging(settings.warehouse, metrics.merged)
             try:
-                RunningQuery(spark, plan, warehouse, lineage, merging, metrics).run(stop, lambda: tell(address))
+                RunningQuery(spark, plan, reader, warehouse, lineage, merging, metrics).run(stop, lambda: tell(address))
             finally:
                 merging.close()
                 warehouse.close()
@@ -149,12 +151,13 @@ class RunningQuery:
         self,
         spark: SparkSession,
         plan: Plan,
+        reader: Reader,
         warehouse: Warehouse,
         lineage: Lineage,
         merging: Merging,
         metrics: Metrics,
     ) -> None:
-        self._spark, self._plan, self._warehouse = spark, plan, warehouse
+        self._spark, self._plan, self._reader, self._warehouse = spark, plan, reader, warehouse
         self._lineage, self._merging, self._metrics = lineage, merging, metrics
         self._in_batch = threading.Lock()
         self._stopped = False
@@ -199,12 +202,10 @@ class RunningQuery:
         with self._in_batch:
             if self._stopped:
                 raise InterruptedError("the job was stopped before this batch began; the next start replays it")
-            # More tasks than slots would only make smaller windows and more files.
-            in_slots = messages.coalesce(self._spark.sparkContext.defaultParallelism)
             try:
                 flow.one_batch(
                     batch,
-                    workers=lambda: self._on_workers(in_slots, batch),
+                    workers=lambda: self._on_workers(messages, batch),
                     warehouse=self._warehouse,
                     rejects_table=self._plan.rejects.name,
                     lineage=self._lineage,
@@ -221,20 +222,22 @@ class RunningQuery:
         self._merging.committed(self._plan.rejects.name, len(answer.rejects))
 
     def _on_workers(self, messages: DataFrame, batch: int) -> TaskAnswer:
+        tasks = self._reader.tasks(messages, batch)
         try:
-            return on_workers(messages, work_of(self._plan, batch))
+            return on_workers(tasks, work_of(self._plan, batch))
         except Exception as error:
             raise (ended.of_worker(error) or error) from error
 
     def _explain(self, failure: Exception) -> None:
         """Raise what ended the query, as plainly as it can be told."""
-        if isinstance(self._failure, MillraceError):
-            raise self._failure
+        own = self._failure if isinstance(self._failure, MillraceError) else None
+        if own and not ended.about_topics(own):
+            raise own
         # What Kafka has deleted is told best by asking Kafka itself.
         lineage = self._lineage
         with suppress(KafkaException):
             continuity.require_topics(lineage.checkpoint, self._warehouse, lineage.topics, lineage.origin)
-        raise ended.of_query(failure, self._failure, self._plan.settings)
+        raise own or ended.of_query(failure, self._failure, self._plan.settings)
 
     def _stop(self, query: StreamingQuery) -> None:
         log.info("stopping: waiting for the batch in hand")

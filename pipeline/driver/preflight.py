@@ -6,6 +6,7 @@ import logging
 
 from pipeline import joins
 from pipeline.driver.topics import Topics
+from pipeline.kafka.client import client_of
 from pipeline.master.open import open_master
 from pipeline.master.port import MasterTable
 from pipeline.plan import Plan
@@ -24,8 +25,11 @@ def check(plan: Plan) -> None:
 
 
 def check_topics(plan: Plan) -> None:
-    """Refuse topics that are not there, and a broker that does not answer."""
-    Topics(plan.settings.kafka).check()
+    """Refuse topics that are not there, a broker that does not answer, and settings that the reader cannot follow."""
+    kafka = plan.settings.kafka
+    if kafka.reader == "direct":
+        client_of(kafka.bootstrap, kafka.java)
+    Topics(kafka).check()
 
 
 def check_dimension(plan: Plan, name: str, master: MasterTable) -> list[str]:

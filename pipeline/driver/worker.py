@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipeline.answers.task import TaskAnswer
 from pipeline.config.contracts import DimensionContract, TableContract
-from pipeline.driver import ended
+from pipeline.driver import ended, readers
 from pipeline.enrich import Dimension, Predict
 from pipeline.flow import SaleFlow
 from pipeline.joins.cost.question import Relation
@@ -50,6 +50,7 @@ def warm(plan: Plan) -> None:
         flow.parser_of("").parse(pa.array([], pa.binary()))
         for dimension in _dimensions.values():
             dimension.join.master.statistics()
+        readers.warm(plan.settings)
 
 
 def forget() -> None:

@@ -1,0 +1,104 @@
+"""Two ways to read what Spark's Kafka source has planned. Checkpoint, batches and messages are the same both ways.
+
+`spark`: the source's own scan, Kafka through the JVM and Arrow to the workers. `direct`: the workers fetch the planned
+ranges themselves, and the scan is planned but never run. `pipeline/kafka/ranges.py` says where the plan is had from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from pipeline.config.settings import Settings, WorkerSettings
+from pipeline.driver.checkpoint import Checkpoint
+from pipeline.driver.cluster import Tasks
+from pipeline.errors import WarehouseRefused
+from pipeline.kafka.client import Client, client_of
+from pipeline.kafka.ranges import Range, dealt_out, planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.driver.origin import Ends
+
+
+class Reader(Protocol):
+    def tasks(self, messages: DataFrame, batch: int) -> Tasks:
+        """A micro-batch, `messages` as Spark hands it over, dealt out to the workers: no more tasks than slots.
+
+        More would only make smaller windows and more files.
+        """
+        ...
+
+
+def make_reader(settings: Settings, spark: SparkSession, checkpoint: Checkpoint) -> Reader:
+    if settings.kafka.reader == "spark":
+        return SparksOwn(spark)
+    return Direct(spark, checkpoint, client_of(settings.kafka.bootstrap, settings.kafka.java), settings.worker)
+
+
+class SparksOwn:
+    """What Spark's source reads goes to the workers as it comes."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._slots = spark.sparkContext.defaultParallelism
+
+    def tasks(self, messages: DataFrame, batch: int) -> Tasks:
+        return Tasks(messages.coalesce(self._slots), _as_they_come)
+
+
+class Direct:
+    """Each task has one row, its number, and fetches the ranges that are meant for it."""
+
+    def __init__(self, spark: SparkSession, checkpoint: Checkpoint, client: Client, limits: WorkerSettings) -> None:
+        self._spark, self._checkpoint, self._client, self._limits = spark, checkpoint, client, limits
+        self._last: tuple[int, Ends] | None = None  # the batch before, and where it ended
+
+    def tasks(self, messages: DataFrame, batch: int) -> Tasks:
+        begin, end = self._begin(batch), self._known(batch)
+        dealt = dealt_out(planned(begin, end), self._spark.sparkContext.defaultParallelism)
+        self._last = batch, end
+        rows = self._spark.range(0, len(dealt), 1, max(1, len(dealt)))
+        return Tasks(rows, partial(_fetched, dict(enumerate(dealt)), self._client, self._limits))
+
+    def _begin(self, batch: int) -> Ends:
+        if self._last is not None and self._last[0] == batch - 1:
+            return self._last[1]
+        return self._known(batch - 1 if batch else None)
+
+    def _known(self, batch: int | None) -> Ends:
+        ends = self._checkpoint.ends(batch)
+        if ends is None:
+            which = "the first batch begins" if batch is None else f"batch {batch} ends"
+            raise WarehouseRefused(
+                f"the checkpoint {self._checkpoint.path} does not say where {which}: a part of it was deleted. Restore "
+                f'it whole; or let Spark\'s source read once, kafka.reader = "spark".'
+            )
+        return ends
+
+
+def warm(settings: Settings) -> None:
+    """In a worker: have at hand what the first read needs."""
+    if settings.kafka.reader == "direct":
+        from pipeline.kafka import reader as reader
+        from pipeline.kafka.cluster import cluster_of
+
+        cluster_of(client_of(settings.kafka.bootstrap, settings.kafka.java)).look(settings.kafka.topics)
+
+
+def _as_they_come(messages: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return messages
+
+
+def _fetched(
+    ranges: Mapping[int, list[Range]], client: Client, limits: WorkerSettings, rows: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    from pipeline.kafka.cluster import cluster_of
+    from pipeline.kafka.reader import messages
+
+    # All rows are taken first: a worker whose input is left over is not used again.
+    for task in [task for some in rows for task in some.column(0).to_pylist()]:
+        yield from messages(ranges[task], cluster_of(client), limits)

@@ -1,0 +1,107 @@
+"""Two real brokers, one of which leads a partition, dies, comes back and leads again, while its messages are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ElectionType, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from pipeline.config.settings import WorkerSettings
+from pipeline.kafka.client import client_of
+from pipeline.kafka.cluster import Cluster
+from pipeline.kafka.ranges import Range
+from pipeline.kafka.reader import messages
+from pipeline.laptop.stack.kafka import KafkaBroker
+from pipeline.laptop.stack.ports import LOOPBACK
+from pipeline.laptop.stack.stack import start_on_free_ports
+from tests.kit.running import wait_until
+
+pytestmark = pytest.mark.slow
+
+MESSAGES = 20_000
+
+
+class SecondBroker(KafkaBroker):
+    """Joins the first one's cluster, and has no controller of its own."""
+
+    def __init__(self, folder: Path, first: KafkaBroker) -> None:
+        super().__init__(folder, supervised=True)
+        self._first = first
+
+    def _java(self, *arguments: str) -> list[str]:
+        [cluster] = [
+            line.removeprefix("cluster.id=")
+            for line in (self._first.data / "meta.properties").read_text().splitlines()
+            if line.startswith("cluster.id=")
+        ]
+        changed = (f"--cluster-id={cluster}" if a.startswith("--cluster-id=") else a for a in arguments)
+        return super()._java(*changed)
+
+    def _properties(self, data: Path) -> str:
+        own = {
+            "process.roles": "broker",
+            "node.id": "2",
+            "controller.quorum.voters": f"1@{LOOPBACK}:{self._first.ports['controller']}",
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{self.port}",
+        }
+        lines = [line for line in super()._properties(data).splitlines() if line.split("=")[0].strip() not in own]
+        return "\n".join([*lines, *(f"{name}={value}" for name, value in own.items())])
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
+    first = KafkaBroker(tmp_path / "first", supervised=True)
+    second = SecondBroker(tmp_path / "second", first)
+    try:
+        for broker in (first, second):
+            start_on_free_ports(broker)
+        yield first, second
+    finally:
+        for broker in (second, first):
+            broker.stop()
+
+
+def test_a_partition_is_read_to_its_end_whoever_leads_it(brokers: tuple[KafkaBroker, KafkaBroker]) -> None:
+    first, second = brokers
+    admin = AdminClient({"bootstrap.servers": first.bootstrap})
+
+    def leader() -> int:
+        return int(admin.list_topics(timeout=10).topics["sales"].partitions[0].leader)
+
+    wait_until(lambda: set(admin.list_topics(timeout=10).brokers) == {1, 2}, "both brokers are there", 30)
+    admin.create_topics([NewTopic("sales", 1, replica_assignment=[[2, 1]])])["sales"].result(30)
+    wait_until(lambda: leader() == 2, "the second broker leads", 30)
+    producer = Producer({"bootstrap.servers": first.bootstrap, "acks": "all", "batch.size": 50_000})
+    for number in range(MESSAGES):
+        producer.produce("sales", f"{number}".encode().ljust(300))
+    assert producer.flush(60) == 0
+
+    both = ",".join(broker.bootstrap for broker in brokers)
+    cluster = Cluster(client_of(both, {}))
+    limits = replace(WorkerSettings(), window_bytes=1 << 20)
+    coming = messages([Range("sales", 0, 0, MESSAGES)], cluster, limits)
+    found = next(coming).column("offset").to_pylist()
+    assert len(found) < MESSAGES // 2
+    second.kill()
+    found += next(coming).column("offset").to_pylist()
+    found += next(coming).column("offset").to_pylist()
+    assert leader() == 1
+    assert cluster.leader("sales", 0) == 1
+
+    second.start()
+
+    def leads_again() -> bool:
+        admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition("sales", 0)]).result(30)
+        return leader() == 2
+
+    wait_until(leads_again, "the second broker leads again", 60)
+    for some in coming:
+        found += some.column("offset").to_pylist()
+    assert found == list(range(MESSAGES))
+    assert cluster.leader("sales", 0) == 2
+    cluster.close()
