@@ -35,6 +35,12 @@ def topic() -> str:
     return f"sales-{uuid.uuid4().hex[:12]}"
 
 
+@pytest.fixture(params=["spark", "direct"])
+def reader(request: pytest.FixtureRequest) -> str:
+    """Who reads Kafka, `kafka.reader`: what one promises the other has to keep."""
+    return str(request.param)
+
+
 @pytest.fixture
 def master_database(stack: Stack) -> Iterator[str]:
     """The name of a fresh, empty database with the same accounts and rights as `master`."""

@@ -37,10 +37,12 @@ def sent(seeded: StackInfo, seeded_sizes: Sizes, topic: str) -> Sent:
 
 
 @pytest.fixture
-def job(tmp_path: Path, cluster: Cluster, seeded: StackInfo, topic: str, monkeypatch: pytest.MonkeyPatch) -> Job:
+def job(
+    tmp_path: Path, reader: str, cluster: Cluster, seeded: StackInfo, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> Job:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    submitted = Job(tmp_path, seeded, topic, job__max_offsets_per_trigger="4000")
+    submitted = Job(tmp_path, seeded, topic, job__max_offsets_per_trigger="4000", kafka__reader=reader)
     options = ["--master", cluster.master.url, "--driver-memory", "900m", "--executor-memory", "480m"]
     conf = {"spark.ui.enabled": "false", "spark.pyspark.python": bare_python()}
     options += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]

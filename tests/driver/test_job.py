@@ -44,12 +44,13 @@ def metrics(job: Job) -> str:
 
 @pytest.mark.mysql
 @pytest.mark.parametrize("writer", ["arrow", pytest.param("spark", marks=pytest.mark.slow)])
-def test_both_writers_bring_every_sale_to_the_warehouse_once(
-    writer: str, tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled
+def test_both_writers_and_both_readers_bring_every_sale_to_the_warehouse_once(
+    writer: str, reader: str, tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled
 ) -> None:
     untidy = {"malformed": 0.02, "unknown": 0.03, "null_keys": 0.01, "duplicates": 0.01, "oversized": 0.0002}
     sent = send(seeded, seeded_sizes, topic, 20_000, **untidy)  # oversized: four messages of 5 MB
-    job = Job(tmp_path, seeded, topic, warehouse__writer=writer, job__max_offsets_per_trigger="8000")
+    job = Job(tmp_path, seeded, topic, warehouse__writer=writer, kafka__reader=reader)
+    job.settings["job.max_offsets_per_trigger"] = "8000"
     # A name that only one of the clients knows reaches that one alone: the other would refuse it, or warn.
     job.settings["kafka.client_java.metadata.max.idle.ms"] = "60000"
     job.settings["kafka.client_librdkafka.topic.metadata.refresh.sparse"] = "true"
@@ -98,10 +99,10 @@ def test_a_replayed_batch_is_finished_from_its_commit_and_not_written_again(
 
 @pytest.mark.slow
 def test_sales_of_a_partition_added_while_the_job_runs_arrive(
-    tmp_path: Path, stack, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled
+    tmp_path: Path, reader: str, stack, seeded: StackInfo, seeded_sizes: Sizes, topic: str, reconciled
 ) -> None:
     first = send(seeded, seeded_sizes, topic, 2_000)
-    with Job(tmp_path, seeded, topic, **{"kafka.client.metadata.max.age.ms": "1000"}) as job:
+    with Job(tmp_path, seeded, topic, **{"kafka.client.metadata.max.age.ms": "1000", "kafka.reader": reader}) as job:
         job.wait_for(2_000)
         stack.kafka.add_partitions(topic, 5)
         second = send(seeded, seeded_sizes, topic, 5_000, first_sale=first.next_sale)
@@ -112,12 +113,12 @@ def test_sales_of_a_partition_added_while_the_job_runs_arrive(
 
 
 def test_a_worker_stays_within_the_memory_the_settings_allow(
-    tmp_path: Path, seeded: StackInfo, seeded_sizes: Sizes, topic: str
+    tmp_path: Path, reader: str, seeded: StackInfo, seeded_sizes: Sizes, topic: str
 ) -> None:
     send(seeded, seeded_sizes, topic, 200_000)
     limit = 700 << 20
     tight = {"worker.memory": str(limit), "worker.window_bytes": "32 MiB", "worker.window_sales": "100000"}
-    with Job(tmp_path, seeded, topic, **tight, job__max_offsets_per_trigger="200000") as job:
+    with Job(tmp_path, seeded, topic, **tight, job__max_offsets_per_trigger="200000", kafka__reader=reader) as job:
         job.wait_for(200_000)
         told = re.compile(r"^millrace_worker_peak_bytes(?:\{.*\})? (\S+)$", re.MULTILINE)
         # The commit can be seen before the driver has told of its batch.

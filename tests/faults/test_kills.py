@@ -38,8 +38,8 @@ def sent(seeded: StackInfo, seeded_sizes: Sizes) -> Sent:
 
 
 @pytest.fixture
-def job(tmp_path: Path, seeded: StackInfo) -> Iterator[Job]:
-    with Job(tmp_path, seeded, "untidy", job__max_offsets_per_trigger="5000") as running:
+def job(tmp_path: Path, seeded: StackInfo, reader: str) -> Iterator[Job]:
+    with Job(tmp_path, seeded, "untidy", job__max_offsets_per_trigger="5000", kafka__reader=reader) as running:
         yield running
 
 

@@ -103,8 +103,9 @@ def test_a_table_that_is_deleted_while_the_job_runs_ends_it_with_a_sentence(job:
 
 
 def test_a_topic_that_is_created_again_with_as_many_messages_is_refused_and_read_under_another_name(
-    job: Job, send, stack: Stack, topic: str
+    job: Job, send, reader: str, stack: Stack, topic: str
 ) -> None:
+    job.settings["kafka.reader"] = reader
     send(2_000)
     works_off(job)
     before = facts_of(job)
@@ -119,8 +120,9 @@ def test_a_topic_that_is_created_again_with_as_many_messages_is_refused_and_read
 
 
 def test_a_topic_that_is_created_again_while_the_job_runs_ends_it_before_anything_of_it_is_committed(
-    job: Job, send, stack: Stack, topic: str
+    job: Job, send, reader: str, stack: Stack, topic: str
 ) -> None:
+    job.settings["kafka.reader"] = reader
     send(1_000)
     # A trigger so long that the new topic is as long as the old one when it comes.
     job.settings["job.trigger"] = "15 s"
@@ -146,8 +148,9 @@ def delete_messages(stack: Stack, topic: str, before: int) -> None:
 
 
 def test_messages_deleted_before_they_were_read_are_told_by_offset_and_skipped_only_on_demand(
-    job: Job, send, stack: Stack, topic: str
+    job: Job, send, reader: str, stack: Stack, topic: str
 ) -> None:
+    job.settings["kafka.reader"] = reader
     first = send(2_000)
     works_off(job)
     second = send(2_000, first.next_sale)
