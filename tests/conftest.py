@@ -35,9 +35,12 @@ def topic() -> str:
     return f"sales-{uuid.uuid4().hex[:12]}"
 
 
-@pytest.fixture(params=["spark", "direct"])
+@pytest.fixture(params=["direct", pytest.param("spark", marks=pytest.mark.slow)])
 def reader(request: pytest.FixtureRequest) -> str:
-    """Who reads Kafka, `kafka.reader`: what one promises the other has to keep."""
+    """Who reads Kafka, `kafka.reader`: what one promises the other has to keep.
+
+    `tests/driver/test_readers.py` holds the two side by side in every run.
+    """
     return str(request.param)
 
 

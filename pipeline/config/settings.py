@@ -65,7 +65,7 @@ class KafkaSettings:
     topics: tuple[str, ...] = ("sales",)
     topic_pattern: str = ""
     starting_offsets: str = "earliest"
-    reader: str = "spark"
+    reader: str = "direct"
     contract: str = "sale.v1"
     contracts: dict[str, str] = field(default_factory=dict)
     max_message_bytes: Bytes = Bytes(1 << 20)
