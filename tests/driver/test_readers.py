@@ -189,6 +189,7 @@ def test_messages_that_kafka_has_deleted_end_the_query_and_none_is_skipped(
         assert f"deleted messages before they were read: {topic}/0 offsets 10 to " in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_a_topic_that_is_shorter_than_it_was_ends_the_query(stream, stack: Stack, topic: str, reader: str) -> None:
     stack.kafka.create_topic(topic, 2)

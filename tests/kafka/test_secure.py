@@ -15,7 +15,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from pipeline.config.settings import WorkerSettings
+from pipeline.config.measures import Place
+from pipeline.config.settings import JobSettings, KafkaSettings, Settings, WorkerSettings
+from pipeline.driver.session import open_session
 from pipeline.errors import BadSetting
 from pipeline.java import runtime
 from pipeline.kafka import cluster as clusters
@@ -28,6 +30,7 @@ from pipeline.laptop.stack.kafka import KafkaBroker
 from pipeline.laptop.stack.ports import LOOPBACK
 from pipeline.laptop.stack.stack import start_on_free_ports
 from tests.kit.certificates import Authority
+from tests.kit.reading import Stream
 from tests.kit.running import wait_until
 
 pytestmark = pytest.mark.slow
@@ -116,6 +119,24 @@ def test_a_log_in_is_enough_and_a_wrong_one_is_told_at_once(
     assert read(broker.at("sasl"), login(mechanism, module, user)) == EVERYTHING
     with pytest.raises(BadSetting, match=rf"does not let '{user}' in by {mechanism}: .*[Aa]uthentication failed"):
         read(broker.at("sasl"), login(mechanism, module, user, "wrong"))
+
+
+@pytest.mark.parametrize("reader", ["spark", "direct"])
+def test_what_is_enough_for_sparks_source_is_enough_for_the_workers(
+    broker: SecureBroker, tmp_path: Path, reader: str
+) -> None:
+    (tmp_path / "authority.pem").write_text(AUTHORITY.pem)
+    given = login("SCRAM-SHA-512", SCRAM, USER) | {"isolation.level": "read_committed"}
+    given |= {"ssl.truststore.location": str(tmp_path / "authority.pem")}
+    del given["ssl.truststore.certificates"]
+    kafka = KafkaSettings(broker.at("sasl"), ("sales",), reader=reader, client_java=given)
+    job = JobSettings(trigger="available-now", checkpoint=Place(str(tmp_path / "checkpoint")))
+    session = open_session(Settings())
+    try:
+        read_by_job = Stream(session, tmp_path, Settings(job=job, kafka=kafka)).read()
+    finally:
+        session.stop()
+    assert [value for *_, value in read_by_job] == EVERYTHING
 
 
 def test_clients_certificates_are_shown_as_a_file_and_as_they_are(broker: SecureBroker, tmp_path: Path) -> None:
