@@ -1,4 +1,4 @@
-"""3 Sales to enriched sales: each window goes through a dimension's join and comes back in its own order.
+"""3 Sales to enriched sales: each window goes through the dimensions' joins and comes back in its own order.
 
 A dimension and its join outlast the micro-batch; between two of them nothing is pending, only master rows are kept.
 """
@@ -6,8 +6,10 @@ A dimension and its join outlast the micro-batch; between two of them nothing is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,50 @@ from pipeline.joins.algorithm import ABSENT, Positions, Served
 from pipeline.joins.join import Join
 
 Predict = Callable[[int], float]  # the service rate that the cost model expects in windows of so many sales
+
+
+def enrich(sales: pa.Table, dimensions: Sequence[Dimension], limits: WorkerSettings) -> Iterator[pa.Table]:
+    """The sales with the columns of all dimensions: in one piece, unless a master's keys repeat and make more."""
+    steady = [dimension for dimension in dimensions if dimension.one_row_each]
+    together, apart = _by_turns(sales, steady, limits)
+    apart += [dimension for dimension in dimensions if dimension not in steady]
+    yield from _one_after_another(together, apart, limits)
+
+
+def _by_turns(
+    sales: pa.Table, dimensions: Sequence[Dimension], limits: WorkerSettings
+) -> tuple[pa.Table, list[Dimension]]:
+    """While the server works for one dimension, others are probed: three wait hardly longer than one.
+
+    Also the dimensions, if any, whose keys repeat all of a sudden: an index was dropped in mid-run.
+    """
+    pieces: dict[str, list[pa.Table]] = {dimension.contract.name: [] for dimension in dimensions}
+    under_way = deque((dimension.contract.name, dimension.enrich(sales, limits)) for dimension in dimensions)
+    while under_way:
+        name, steps = under_way.popleft()
+        for piece in islice(steps, 1):
+            under_way.append((name, steps))
+            if piece is not None:
+                pieces[name].append(piece)
+    together, apart = sales, []
+    for dimension in dimensions:
+        own = pieces.pop(dimension.contract.name)
+        if sum(map(len, own)) > len(sales):
+            apart.append(dimension)
+            continue
+        for column in own[0].column_names[sales.num_columns :]:
+            together = together.append_column(column, own[0][column])
+    return together, apart
+
+
+def _one_after_another(sales: pa.Table, dimensions: Sequence[Dimension], limits: WorkerSettings) -> Iterator[pa.Table]:
+    """The pieces of one dimension are the next one's sales."""
+    if not dimensions:
+        yield sales
+        return
+    for piece in dimensions[0].enrich(sales, limits):
+        if piece is not None:
+            yield from _one_after_another(piece, dimensions[1:], limits)
 
 
 class Dimension:
@@ -41,15 +87,24 @@ class Dimension:
         self._windows: list[int] = []  # sales in each
         self._queue_wait, self._processing = Histogram(), Histogram()
 
-    def enrich(self, sales: pa.Table, limits: WorkerSettings) -> Iterator[pa.Table]:
+    @property
+    def one_row_each(self) -> bool:
+        """Whether no key has more than one row, so that a sale stays one."""
+        return self.join.relation.unique
+
+    def enrich(self, sales: pa.Table, limits: WorkerSettings) -> Iterator[pa.Table | None]:
         """The sales with this dimension's columns: `product.surrogate_key`, `product.category`, …
 
         In one piece, in their order; but where the master has keys more than once, there is one row for each match,
-        and the rows come in pieces no larger than a window.
+        and the rows come in pieces no larger than a window. Between two steps of the join there is a None: a caller
+        who has other work does some of it then.
         """
         self._windows.append(len(sales))
         key = keys.pack([sales[columns.of_sale(k.field)] for k in self.contract.natural_key])
         for served in self._served(key, _unix_seconds(sales[columns.TIMESTAMP]), limits.window_sales):
+            if served is None:
+                yield None
+                continue
             order, match, rows = _by_sale(served, len(sales), self.join.master.schema)
             if order is None:
                 yield self._with_columns(sales, match, rows)
@@ -66,10 +121,10 @@ class Dimension:
             sales = sales.append_column(columns.of_dimension(self.contract.name, column), values)
         return sales
 
-    def _served(self, key: pa.Array, sent: np.ndarray, most: int) -> Iterator[list[Served]]:
+    def _served(self, key: pa.Array, sent: np.ndarray, most: int) -> Iterator[list[Served] | None]:
         """Offer and step until every sale has come back: all at once, or about `most` at a time if matches make more.
 
-        What a caller does between two pieces is not the join's time.
+        After every other step, None. What a caller does meanwhile is not the join's time.
         """
         positions = np.arange(len(key), dtype=np.int64)
         admitted_at = np.empty(len(key))
@@ -89,10 +144,13 @@ class Dimension:
                 self._processing += Histogram.of(now - admitted_at[piece.sales])
                 rows += len(piece.sales)
             served += pieces
+            self._seconds += time.perf_counter() - began
             if rows > max(most, len(key)):
-                self._seconds += time.perf_counter() - began
                 yield served
-                served, rows, began = [], 0, time.perf_counter()
+                served, rows = [], 0
+            else:
+                yield None
+            began = time.perf_counter()
         self._seconds += time.perf_counter() - began
         yield served
 

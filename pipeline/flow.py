@@ -16,7 +16,7 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import Offsets, Phase, TaskAnswer
 from pipeline.config.contracts import TableContract
 from pipeline.config.settings import WorkerSettings
-from pipeline.enrich import Dimension
+from pipeline.enrich import Dimension, enrich
 from pipeline.parse import Parser
 from pipeline.warehouse.files import TableFiles
 from pipeline.warehouse.port import Batch, Warehouse
@@ -72,7 +72,7 @@ class SaleFlow:
         with _timing(answer, "parse"):
             sales, rejects = self._parse(messages)
 
-        for enriched in _timed(self._enrich(sales, self.dimensions), answer, "enrich"):
+        for enriched in _timed(enrich(sales, self.dimensions, self.limits), answer, "enrich"):
             with _timing(answer, "write"):
                 self.facts.write(self._columns(self.facts.contract, enriched))
             answer.sales += len(enriched)
@@ -93,14 +93,6 @@ class SaleFlow:
             why = pa.table({columns.REASON: parsed.reasons, columns.DETAIL: parsed.details})
             rejects.append(_with_columns(of_topic.take(pa.array(parsed.rejected)), why))
         return pa.concat_tables(sales, promote_options="default").combine_chunks(), pa.concat_tables(rejects)
-
-    def _enrich(self, sales: pa.Table, dimensions: Sequence[Dimension]) -> Iterator[pa.Table]:
-        """The sales with the columns of all dimensions: in one piece, unless a master's keys repeat and make more."""
-        if not dimensions:
-            yield sales
-            return
-        for piece in dimensions[0].enrich(sales, self.limits):
-            yield from self._enrich(piece, dimensions[1:])
 
     def _columns(self, table: TableContract, rows: pa.Table) -> pa.Table:
         return facts.to_columns(table, rows, self.application, self.batch)

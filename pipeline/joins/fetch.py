@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,18 @@ from pipeline.joins.parts.keycodes import Codes
 from pipeline.joins.parts.keyindex import Slots
 from pipeline.joins.parts.rounds import Rounds
 from pipeline.joins.parts.waiting import Places, Positions, WaitingSales
+from pipeline.master.port import UnderWay
 
 _LONGEST_FLOW = 100  # queries, until the ways are compared again
 _WORTH_LEARNING = 1_000  # keys, or rows: fewer tell more about the clock than about the server
+
+
+class _Question(NamedTuple):
+    """Keys that the server was asked for."""
+
+    keys: Slots
+    at: float
+    rows: UnderWay[pa.Table]
 
 
 class Fetch(Algorithm):
@@ -47,6 +57,8 @@ class Fetch(Algorithm):
         >>> join = make("fetch", R, memory=64_000)
         >>> join.offer(np.arange(3), pa.array([b"bun", b"elk", b"bun"], pa.binary()))
         3
+        >>> join.step(drain=True)  # the server has been asked, and nobody waits for it yet
+        []
         >>> matched, absent = join.step(drain=True)
         >>> matched.sales.tolist(), absent.sales.tolist()
         ([2, 0], [1])
@@ -120,18 +132,29 @@ class Fetch(Algorithm):
 
     def _look_up(self) -> Iterator[list[Served]]:
         """Ask for the keys, a query after the other over all connections, for as long as new ones come in time."""
-        under_way: deque[tuple[Slots, float]] = deque()
-        questions = self._questions(under_way)
-        answers = self.master.lookups(questions) if self.split.lanes > 1 else map(self.master.lookup, questions)
+        under_way: deque[_Question] = deque()
+        questions = self._questions()
         took, keys, asked = 0.0, 0, 0
         began = self.workplace.clock()
-        for rows in answers:
-            some, self.asked_at = under_way.popleft()
-            served = self._release(self._waiting.with_keys(some), rows)
-            self._rounds.answered(some)
-            took, keys, asked = took + self.workplace.clock() - began, keys + len(some), asked + 1
-            yield served
+        try:
+            under_way.extend(islice(questions, self.split.lanes))
+            took += self.workplace.clock() - began
+            yield []  # the server is at work: the caller may have something else to do meanwhile
             began = self.workplace.clock()
+            while under_way:
+                some, self.asked_at, asked_for = under_way.popleft()
+                rows = asked_for.answer()
+                if self.split.lanes > 1:  # the server goes on while this answer is matched
+                    under_way.extend(islice(questions, 1))
+                served = self._release(self._waiting.with_keys(some), rows)
+                self._rounds.answered(some)
+                took, keys, asked = took + self.workplace.clock() - began, keys + len(some), asked + 1
+                yield served
+                began = self.workplace.clock()
+                under_way.extend(islice(questions, self.split.lanes - len(under_way)))
+        finally:
+            for left in under_way:
+                left.rows.abandon()
         self._looked_up += took
         if asked > 1 and self.split.lanes > 1:
             line = self.costs.overlapped
@@ -140,8 +163,8 @@ class Fetch(Algorithm):
             line = self.costs.lookup
             self._learn("lookup", keys, took, thought=asked * line.request + keys * (line.item + self.costs.c_K))
 
-    def _questions(self, under_way: deque[tuple[Slots, float]]) -> Iterator[pa.Array]:
-        """Keys that were not asked for yet; while more may come, not much fewer of them than at first."""
+    def _questions(self) -> Iterator[_Question]:
+        """Ask for keys that were not asked for yet; while more may come, not for much fewer of them than at first."""
         few = 0
         for _ in range(_LONGEST_FLOW):
             left = len(self._rounds.waiting())
@@ -149,8 +172,8 @@ class Fetch(Algorithm):
                 return
             some = self._rounds.take(-(-left // cost.queries(left, self.split.b, self.split.lanes)))
             few = few or len(some) // 2
-            under_way.append((some, self.workplace.clock()))
-            yield self.coder.decode(self._waiting.index.codes_of(some))
+            keys = self.coder.decode(self._waiting.index.codes_of(some))
+            yield _Question(some, self.workplace.clock(), self.master.begin_lookup(keys))
 
     def _scan(self) -> Iterator[list[Served]]:
         """As R-MESHJOIN, a read ahead, until looking up the remaining sales is cheaper than finishing the cycle."""

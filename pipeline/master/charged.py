@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -69,20 +68,15 @@ class ChargedMaster:
         clock: VirtualClock,
         pool_bytes: int = 0,
         indexed: bool = True,
-        connections: int = 2,
         chained: bool = False,
     ) -> None:
         """`chained`: the pages of a key's rows lie anywhere, each a seek for a look-up: overflow chains."""
-        if pool_bytes < 0 or connections < 1:
-            raise BadSetting(
-                f"pool_bytes = {pool_bytes}, connections = {connections}: a pool has no bytes or more, and a master at "
-                "least one connection."
-            )
+        if pool_bytes < 0:
+            raise BadSetting(f"pool_bytes = {pool_bytes}: a pool has no bytes or more.")
         self.reads = Reads()
         self.rows = rows
         self.clock = clock
         self._indexed = indexed
-        self._connections = connections
         self._arm = DiskArm(disk, clock, pool_bytes, chained)
         self._rows_a_page = max(1, disk.page_bytes // rows.row_bytes)
         self._page_bytes = max(disk.page_bytes, rows.row_bytes)
@@ -118,18 +112,9 @@ class ChargedMaster:
         return self.rows.schema
 
     def lookup(self, keys: pa.Array) -> pa.Table:
-        return self._begin_lookup(keys).answer()
+        return self.begin_lookup(keys).answer()
 
-    def lookups(self, requests: Iterable[pa.Array]) -> Iterator[pa.Table]:
-        ahead: deque[_Begun[pa.Table]] = deque()
-        for request in requests:
-            ahead.append(self._begin_lookup(request))
-            if len(ahead) > self._connections:
-                yield ahead.popleft().answer()
-        while ahead:
-            yield ahead.popleft().answer()
-
-    def _begin_lookup(self, keys: pa.Array) -> _Begun[pa.Table]:
+    def begin_lookup(self, keys: pa.Array) -> _Begun[pa.Table]:
         need_index(self._indexed, "a look-up")
         need_distinct(keys, self.key_type)
         if not len(keys):

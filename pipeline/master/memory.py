@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -46,13 +46,11 @@ class MemoryMaster:
         fail_on: int | None = None,
         unique: bool = True,
         indexed: bool | None = None,
-        connections: int = 2,
     ) -> None:
         self.reads = Reads()
         self.fail_on = fail_on
         self._unique = unique
         self._indexed = unique if indexed is None else indexed
-        self._connections = connections
         self._calls = 0
         self._schema = table.schema
         self.replace(table)
@@ -120,14 +118,8 @@ class MemoryMaster:
             return self._schema.empty_table()
         return self._answer("lookup", np.sort(self._rows_of(keys)))
 
-    def lookups(self, requests: Iterable[pa.Array]) -> Iterator[pa.Table]:
-        ahead: deque[pa.Array] = deque()
-        for request in requests:
-            ahead.append(request)
-            if len(ahead) > self._connections:
-                yield self.lookup(ahead.popleft())
-        while ahead:
-            yield self.lookup(ahead.popleft())
+    def begin_lookup(self, keys: pa.Array) -> _Begun[pa.Table]:
+        return _Begun(self.lookup(keys))
 
     def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:
         need_index(self._indexed, "a look-up")

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -120,12 +119,9 @@ class Master(Protocol):
         """All rows whose key is among `keys` (distinct, not null), in any order, in one query."""
         ...
 
-    def lookups(self, requests: Iterable[pa.Array]) -> Iterator[pa.Table]:
-        """The answers to several look-ups, in the order of the requests.
-
-        Up to `master.connections` of them are at work at once, also while the caller works on an answer. Requests are
-        drawn lazily, never more than that many ahead of the answer in hand. Closing the iterator abandons the rest.
-        """
+    def begin_lookup(self, keys: pa.Array) -> UnderWay[pa.Table]:
+        """As `lookup`, without waiting for the answer. Up to `master.connections` reads are at work at once; if there
+        are as many already, the answer to the oldest is waited for first."""
         ...
 
     def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:

@@ -143,8 +143,9 @@ def test_more_sales_are_waited_for_only_while_they_come():
     assert join.offer(np.arange(200), keys[:200]) == 200
     assert join.step() == []
     assert not master.asked
-    assert join.step()
+    assert join.step() == []  # asked, and nobody waits for it yet
     assert master.asked
+    assert join.step()
 
 
 def test_no_key_waits_for_ever_while_others_keep_coming():

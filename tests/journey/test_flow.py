@@ -13,7 +13,7 @@ import pytest
 from pipeline import flow, source
 from pipeline.answers.task import Offsets, TaskAnswer, decode, encode
 from pipeline.config.settings import load
-from pipeline.enrich import Dimension
+from pipeline.enrich import Dimension, enrich
 from pipeline.errors import MasterReadFailed, WarehouseRefused
 from pipeline.flow import SaleFlow
 from pipeline.joins import make
@@ -319,7 +319,7 @@ def test_rows_that_are_large_leave_in_smaller_pieces(tmp_path: Path, masters) ->
     flow = flow_into(tmp_path, masters, "worker.window_bytes=1 MiB")
     flow.dimensions[0] = Dimension(flow.dimensions[0].contract, make("meshjoin", repeated, 2 << 20))
     wide = [sale(n, product_code="P1") for n in range(3)]
-    tables = list(flow.dimensions[0].enrich(_wide_sales(flow, wide, 200_000), flow.limits))
+    tables = list(enrich(_wide_sales(flow, wide, 200_000), flow.dimensions[:1], flow.limits))
     assert sum(map(len, tables)) == 3 * 40
     assert max(map(len, tables)) <= 5  # of 200 000 bytes each
 

@@ -58,11 +58,11 @@ def keys_around(rows: ComputedRows) -> st.SearchStrategy[list[int]]:
 def test_look_ups_answer_as_a_master_that_holds_the_rows(rows, data):
     twin, master = in_memory(rows), charged(rows, pool_bytes=data.draw(st.sampled_from([0, 1_000, 5_000])))
     asked = [pa.array(data.draw(keys_around(rows)), pa.int64()) for _ in range(3)]
-    for keys, several in zip(asked, master.lookups(asked), strict=True):
-        assert several.schema == twin.schema
-        assert as_set(master.lookup(keys)) == as_set(several) == as_set(twin.lookup(keys))
-    assert [len(rows) for rows in twin.lookups(asked)] == [len(rows) for rows in master.lookups(asked)]
-    assert master.reads.by_kind["lookup"].rows == 3 * sum(len(twin.lookup(keys)) for keys in asked)
+    for keys, begun in [(keys, master.begin_lookup(keys)) for keys in asked]:
+        answer = begun.answer()
+        assert answer.schema == twin.schema
+        assert as_set(master.lookup(keys)) == as_set(answer) == as_set(twin.lookup(keys))
+    assert master.reads.by_kind["lookup"].rows == 2 * sum(len(twin.lookup(keys)) for keys in asked)
 
 
 def in_pieces(master, keys: list[int], rows: int) -> list[pa.Table]:
@@ -276,20 +276,6 @@ def test_the_disk_works_on_what_was_begun_while_the_caller_does_something_else()
     master.begin_scan(None, 50).abandon()
     master.lookup(pa.array([0]))
     assert master.clock() == pytest.approx(0.75 + 0.75 + 4.1)
-
-
-def test_look_ups_are_drawn_no_further_ahead_than_there_are_connections():
-    master, drawn = charged(ComputedRows(1_000), connections=3), []
-
-    def requests():
-        for key in range(0, 20, 2):
-            drawn.append(key)
-            yield pa.array([key])
-
-    answers = master.lookups(requests())
-    assert not drawn
-    assert next(answers)["key"].to_pylist() == [0]
-    assert len(drawn) == 4
 
 
 @briefly

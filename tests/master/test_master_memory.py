@@ -134,21 +134,6 @@ def test_every_kind_of_read_is_counted_and_the_one_that_shall_fail_does():
     }
 
 
-def test_requests_are_drawn_only_as_far_ahead_as_there_are_connections():
-    master = MemoryMaster(MemoryMaster.of({n: n for n in range(9)}).table, connections=3)
-    drawn = []
-
-    def requests():
-        for n in range(9):
-            drawn.append(n)
-            yield pa.array([n])
-
-    for number, answer in enumerate(master.lookups(requests())):
-        assert answer["surrogate_key"].to_pylist() == [number]
-        assert len(drawn) <= number + 1 + 3
-    assert len(drawn) == 9
-
-
 def test_the_longest_key_is_told():
     assert MemoryMaster(table([(b"a", 1), (b"abc", 1)])).statistics().key_bytes == 3
     assert MemoryMaster.of({1: 1}).statistics().key_bytes == 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,12 +16,25 @@ from pipeline.master.port import KEY, Scan
 
 
 @dataclass
-class Asked:
+class AskedKeys:
     """A look-up under way."""
 
+    reader: Reader
     keys: pa.Array
+    schema: pa.Schema
     request: Request | None = None  # none: none of the keys can exist
-    later: list[pa.Array] = field(default_factory=list)  # keys for which the statement had no room
+    later: list[Callable[[], pa.Table]] = field(default_factory=list)  # for keys that the statement had no room for
+
+    def answer(self) -> pa.Table:
+        if self.request is None:
+            return self.schema.empty_table()
+        answer = self.reader.decode("lookup", self.reader.receive("lookup", self.request))
+        asked_for = pc.is_in(answer[KEY], value_set=self.keys)
+        if pc.all(asked_for).as_py() is False:
+            answer = answer.filter(asked_for)
+        if self.later:
+            return pa.concat_tables([answer, *(look_up() for look_up in self.later)]).combine_chunks()
+        return answer
 
     def abandon(self) -> None:
         if self.request is not None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from pipeline.config.settings import MasterData
 from pipeline.errors import BadContract, MillraceError
 from pipeline.master import order
 from pipeline.master.mysql import rows as rows_of
-from pipeline.master.mysql.asked import Asked, AskedPage, AskedScan
+from pipeline.master.mysql.asked import AskedKeys, AskedPage, AskedScan
 from pipeline.master.mysql.catalogue import Catalogue
 from pipeline.master.mysql.drivers import as_rows
 from pipeline.master.mysql.fitting import no_scan_index, no_unique_index, notes, violations, without_unique_index
@@ -90,22 +89,19 @@ class MySqlMaster:
 
     def lookup(self, keys: pa.Array) -> pa.Table:
         """One query, unless its text would exceed the server's `max_allowed_packet`."""
-        return self._found(self._ask_for(keys))
+        return self.begin_lookup(keys).answer()
 
-    def lookups(self, requests: Iterable[pa.Array]) -> Iterator[pa.Table]:
-        source = iter(requests)
-        ahead: deque[Asked] = deque()
-        try:
-            for keys in islice(source, self._reader.pool.size):
-                ahead.append(self._ask_for(keys))
-            while ahead:
-                answer = self._found(ahead.popleft())
-                for keys in islice(source, 1):  # the server goes on while the caller works on this answer
-                    ahead.append(self._ask_for(keys))
-                yield answer
-        finally:
-            for asked in ahead:
-                asked.abandon()
+    def begin_lookup(self, keys: pa.Array) -> AskedKeys:
+        keys, columns = rows_of.possible(keys, self._types)
+        if not len(keys):
+            return AskedKeys(self._reader, keys, self._schema)
+        statement = self._by_key("lookup").lookup(columns)
+        if len(statement.encode()) > self._reader.pool.largest_statement and len(keys) > 1:
+            half = len(keys) // 2
+            asked = self.begin_lookup(keys[:half])
+            asked.later.append(partial(self.lookup, keys[half:]))
+            return asked
+        return AskedKeys(self._reader, keys, self._schema, self._reader.send("lookup", statement))
 
     def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:
         keys = rows_of.possible(keys, self._types)[0]
@@ -180,28 +176,6 @@ class MySqlMaster:
 
     def close(self) -> None:
         self._reader.pool.close()
-
-    def _ask_for(self, keys: pa.Array) -> Asked:
-        """Send a look-up; of one that is too long for the server, the first part."""
-        keys, columns = rows_of.possible(keys, self._types)
-        if not len(keys):
-            return Asked(keys)
-        statement = self._by_key("lookup").lookup(columns)
-        if len(statement.encode()) > self._reader.pool.largest_statement and len(keys) > 1:
-            half = len(keys) // 2
-            asked = self._ask_for(keys[:half])
-            asked.later.append(keys[half:])
-            return asked
-        return Asked(keys, self._reader.send("lookup", statement))
-
-    def _found(self, asked: Asked) -> pa.Table:
-        if asked.request is None:
-            return self._schema.empty_table()
-        answer = self._reader.decode("lookup", self._reader.receive("lookup", asked.request))
-        asked_for = pc.is_in(answer[KEY], value_set=asked.keys)
-        if pc.all(asked_for).as_py() is False:
-            answer = answer.filter(asked_for)
-        return pa.concat_tables([answer, *map(self.lookup, asked.later)]).combine_chunks() if asked.later else answer
 
     def _ask_for_scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> AskedScan:
         statements = self._scannable()
