@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import uuid
 from collections.abc import Callable, Iterator
@@ -33,11 +34,13 @@ def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Task
     def work(messages: Iterator[pa.RecordBatch]) -> TaskAnswer:
         try:
             with ended.marked():
-                return _flow(plan, batch).run(messages)
+                answer = _flow(plan, batch).run(messages)
         except BaseException:
             # Sales of this attempt may still wait in the joins; the next attempt must not meet them.
             forget()
             raise
+        _settle()
+        return answer
 
     return work
 
@@ -53,8 +56,17 @@ def warm(plan: Plan) -> None:
         readers.warm(plan.settings)
 
 
+def _settle() -> None:
+    """Spark collects garbage after every task, and looks through all that the libraries have made: most of what a small
+    batch takes. What is here after the first one stays, and need not be looked at again."""
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+
+
 def forget() -> None:
     """Drop all soft state."""
+    gc.unfreeze()
     _dimensions.clear()
     _masters.close()
 
