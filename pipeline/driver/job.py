@@ -20,7 +20,7 @@ from pipeline.answers.task import TaskAnswer
 from pipeline.config.settings import Settings
 from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.checkpoint import Checkpoint
-from pipeline.driver.cluster import on_workers, warm_workers
+from pipeline.driver.cluster import end_tasks, on_workers, warm_workers
 from pipeline.driver.lineage import Lineage
 from pipeline.driver.readers import Reader, make_reader
 from pipeline.driver.session import open_session
@@ -88,7 +88,7 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
         reader = make_reader(settings, spark, checkpoint)
-        with ExitStack() as held, _warming(spark, plan):
+        with ExitStack() as held, _warming(spark, reader, plan):
             with places.told(places.checkpoint(settings)):
                 held.enter_context(checkpoint.held())
                 origin = continuity.require(checkpoint, settings, warehouse)
@@ -103,21 +103,21 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
 
 
 @contextmanager
-def _warming(spark: SparkSession, plan: Plan) -> Iterator[None]:
+def _warming(spark: SparkSession, reader: Reader, plan: Plan) -> Iterator[None]:
     """Workers are made ready beside what the driver still has to do; nothing depends on it."""
-    thread = threading.Thread(target=_warm_up, args=(spark, plan), daemon=True)
+    thread = threading.Thread(target=_warm_up, args=(reader, plan), daemon=True)
     thread.start()
     try:
         yield
     finally:
         if thread.is_alive():  # the job has ended already: Spark must not end while this still uses it
-            spark.sparkContext.cancelAllJobs()
+            end_tasks(spark, _LONGEST_WARMING)
             thread.join(_LONGEST_WARMING)
 
 
-def _warm_up(spark: SparkSession, plan: Plan) -> None:
+def _warm_up(reader: Reader, plan: Plan) -> None:
     try:
-        warm_workers(spark, partial(warm, plan))
+        warm_workers(reader.idle(), partial(warm, plan))
     except Exception as error:  # noqa: BLE001 the first batch will meet it too, and tell it
         log.debug("workers were not made ready beforehand: %s", error)
 

@@ -6,15 +6,13 @@ ranges themselves, and the scan is planned but never run. `pipeline/kafka/ranges
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
-
 from pipeline.config.settings import Settings, WorkerSettings
 from pipeline.driver.checkpoint import Checkpoint
-from pipeline.driver.cluster import Tasks
+from pipeline.driver.cluster import Messages, Tasks, WithNumbers, WithRows
 from pipeline.errors import WarehouseRefused
 from pipeline.kafka.client import Client, client_of
 from pipeline.kafka.ranges import Range, dealt_out, planned
@@ -33,6 +31,10 @@ class Reader(Protocol):
         """
         ...
 
+    def idle(self) -> Tasks:
+        """A task without messages for each slot: with these the workers are made ready."""
+        ...
+
 
 def make_reader(settings: Settings, spark: SparkSession, checkpoint: Checkpoint) -> Reader:
     if settings.kafka.reader == "spark":
@@ -44,25 +46,31 @@ class SparksOwn:
     """What Spark's source reads goes to the workers as it comes."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._slots = spark.sparkContext.defaultParallelism
+        self._spark, self._slots = spark, spark.sparkContext.defaultParallelism
 
     def tasks(self, messages: DataFrame, batch: int) -> Tasks:
-        return Tasks(messages.coalesce(self._slots), _as_they_come)
+        return WithRows(messages.coalesce(self._slots))
+
+    def idle(self) -> Tasks:
+        return WithRows(self._spark.range(0, self._slots, 1, self._slots))
 
 
 class Direct:
-    """Each task has one row, its number, and fetches the ranges that are meant for it."""
+    """Each task fetches the ranges that are meant for it."""
 
     def __init__(self, spark: SparkSession, checkpoint: Checkpoint, client: Client, limits: WorkerSettings) -> None:
-        self._spark, self._checkpoint, self._client, self._limits = spark, checkpoint, client, limits
+        self._context, self._slots = spark.sparkContext, spark.sparkContext.defaultParallelism
+        self._checkpoint, self._client, self._limits = checkpoint, client, limits
         self._last: tuple[int, Ends] | None = None  # the batch before, and where it ended
 
     def tasks(self, messages: DataFrame, batch: int) -> Tasks:
         begin, end = self._begin(batch), self._known(batch)
-        dealt = dealt_out(planned(begin, end), self._spark.sparkContext.defaultParallelism)
+        dealt = dealt_out(planned(begin, end), self._slots) or [[]]
         self._last = batch, end
-        rows = self._spark.range(0, len(dealt), 1, max(1, len(dealt)))
-        return Tasks(rows, partial(_fetched, dict(enumerate(dealt)), self._client, self._limits))
+        return WithNumbers(self._context, len(dealt), partial(_fetched, dealt, self._client, self._limits))
+
+    def idle(self) -> Tasks:
+        return WithNumbers(self._context, self._slots, _nothing)
 
     def _begin(self, batch: int) -> Ends:
         if self._last is not None and self._last[0] == batch - 1:
@@ -89,16 +97,12 @@ def warm(settings: Settings) -> None:
         cluster_of(client_of(settings.kafka.bootstrap, settings.kafka.java)).look(settings.kafka.topics)
 
 
-def _as_they_come(messages: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return messages
+def _nothing(task: int) -> Messages:
+    return iter(())
 
 
-def _fetched(
-    ranges: Mapping[int, list[Range]], client: Client, limits: WorkerSettings, rows: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _fetched(ranges: Sequence[list[Range]], client: Client, limits: WorkerSettings, task: int) -> Messages:
     from pipeline.kafka.cluster import cluster_of
     from pipeline.kafka.reader import messages
 
-    # All rows are taken first: a worker whose input is left over is not used again.
-    for task in [task for some in rows for task in some.column(0).to_pylist()]:
-        yield from messages(ranges[task], cluster_of(client), limits)
+    return messages(ranges[task], cluster_of(client), limits)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +12,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.base import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pipeline import source
 from pipeline.config.settings import Settings, load
+from pipeline.driver.checkpoint import Checkpoint
+from pipeline.driver.cluster import Messages, end_tasks
+from pipeline.driver.readers import make_reader
 from pipeline.driver.session import open_session
 from pipeline.laptop.stack.stack import Stack
 from tests.kit.reading import Message, Stream
@@ -203,3 +210,44 @@ def test_a_topic_that_is_shorter_than_it_was_ends_the_query(stream, stack: Stack
     with pytest.raises(StreamingQueryException):
         each.read()
     assert each.tasks == [2]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_workers_are_used_again_from_batch_to_batch(spark: SparkSession, tmp_path: Path, reader: str) -> None:
+    settings = load(None, [f"kafka.reader={reader}"], {})
+    idle = make_reader(settings, spark, Checkpoint(spark, str(tmp_path))).idle()
+
+    def who(messages: Messages) -> bytes:
+        time.sleep(0.2)  # long enough that both tasks of a batch are at work at once
+        return str(os.getpid()).encode()
+
+    first, second = (set(idle.run(who)) for _ in range(2))
+    assert first == second
+    assert len(first) == spark.sparkContext.defaultParallelism
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_tasks_that_are_ended_have_left_the_workers(spark: SparkSession, tmp_path: Path, reader: str) -> None:
+    """Those that a job cannot wait for, because it was refused while its workers were made ready."""
+    settings = load(None, [f"kafka.reader={reader}"], {})
+    idle = make_reader(settings, spark, Checkpoint(spark, str(tmp_path))).idle()
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+
+    def endless(messages: Messages) -> bytes:
+        begun.touch()
+        time.sleep(300)
+        return b""
+
+    def run() -> None:
+        with pytest.raises(Py4JJavaError, match="cancelled"):
+            idle.run(endless)
+        ended.touch()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(begun.exists, "a task has begun")
+    end_tasks(spark, 60)
+    running = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    assert [executor.numRunningTasks() for executor in running] == [0]
+    thread.join(10)
+    assert ended.exists()
