@@ -1,6 +1,6 @@
 # `make` lists what can be made. Everything else is in deploy/setup.sh and in the command `millrace`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-mysql bench bench-papers lint setup lock clean
+.PHONY: help demo test test-slow test-mysql bench bench-papers bench-peers lint setup lock clean
 
 VENV := .venv/bin
 # More for pytest: make test ARGS="tests/driver -k jars"
@@ -35,6 +35,9 @@ bench: setup ## the benchmarks; raw results go to tests/benchmarks/results, and 
 bench-papers: setup ## what is missing of the papers' experiments on declared disks, then RESULTS.md and its plots
 	$(VENV)/millrace bench run $(ARGS) --results tests/benchmarks/results/papers
 	$(VENV)/millrace bench compare --results tests/benchmarks/results/papers --to tests/benchmarks/RESULTS.md
+
+bench-peers: setup ## Millrace beside a loop written by hand, Flink and Spark, by turns; wants a quiet machine for an hour
+	$(VENV)/python -m tests.benchmarks.peers.run $(ARGS)
 
 lint: setup ## format, rules, types, and who may import whom
 	$(VENV)/ruff format --check .

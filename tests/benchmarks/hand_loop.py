@@ -11,7 +11,6 @@ import json
 import statistics
 import sys
 import time
-from collections import OrderedDict
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ import pymysql
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from join_lab import RESULTS, host, master, sales, server
+from look_up import LookUp
 
 from pipeline import joins
 from pipeline.advise.calibrate import calibrate
@@ -27,17 +27,22 @@ from pipeline.joins import Options
 from pipeline.joins.cost.question import Stream
 
 CACHED_ROWS, BATCH, SKEW, SHARE = 20_000, 5_000, 1.0, 0.01
+COLUMNS = ("product_key", "updated_at", "category", "brand")
 _SALES = 8_000_000
 _WARM_UP = 15.0  # seconds
 
 
 class HandLoop:
-    """Batches of keys, an LRU, `IN`."""
+    """Batches of keys, looked up."""
 
     def __init__(self, connection: pymysql.Connection, keys: pa.Array) -> None:
-        self._cursor, self._keys, self._at = connection.cursor(), keys, 0
-        self._cache: OrderedDict[str, tuple[object, ...]] = OrderedDict()
-        self.sales = self.asked = 0
+        self._keys, self._at = keys, 0
+        self._product = LookUp(connection.cursor(), "product", "product_code", COLUMNS, CACHED_ROWS)
+        self.sales = 0
+
+    @property
+    def asked(self) -> int:
+        return self._product.asked
 
     def run(self, seconds: float) -> float:
         """Sales a second."""
@@ -47,32 +52,10 @@ class HandLoop:
                 self._at = 0
             keys = [key.decode() for key in self._keys.slice(self._at, BATCH).to_pylist()]
             self._at += BATCH
-            rows = self._rows(keys)
+            rows = self._product.rows(keys)
             joined = [rows.get(key) for key in keys]
             self.sales += len(joined)
         return (self.sales - before) / (time.monotonic() - began)
-
-    def _rows(self, keys: list[str]) -> dict[str, tuple[object, ...]]:
-        rows, missing = {}, []
-        for key in set(keys):
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                rows[key] = self._cache[key]
-            else:
-                missing.append(key)
-        if missing:
-            self.asked += len(missing)
-            places = ", ".join(["%s"] * len(missing))
-            self._cursor.execute(
-                "SELECT product_code, product_key, updated_at, category, brand FROM product "
-                f"WHERE product_code IN ({places})",
-                missing,
-            )
-            for row in self._cursor.fetchall():
-                rows[row[0]] = self._cache[row[0]] = row
-                if len(self._cache) > CACHED_ROWS:
-                    self._cache.popitem(last=False)
-        return rows
 
 
 def main(rows: int, seconds: float, turns: int) -> None:

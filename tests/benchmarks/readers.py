@@ -9,7 +9,6 @@ notes of finished batches, processor time is what the kernel accounts to each pr
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import sys
@@ -27,6 +26,7 @@ from pipeline.generate.run import generate
 from pipeline.generate.seed import seed
 from pipeline.generate.workload import Workload
 from pipeline.laptop.stack.stack import Stack
+from tests.benchmarks.peers.accounting import processor_seconds
 from tests.kit.running import Job, command_line, descendants, wait_until
 
 SIZES = Sizes(products=200_000, customers=20_000, stores=200)
@@ -106,18 +106,10 @@ def spent(job: Job, stack: Stack) -> dict[str, float]:
     for pid in [job.process.pid, *descendants(job.process.pid)]:
         command = command_line(pid)
         kind = "workers" if "pyspark.daemon" in command else "jvm" if "java" in command.split(" ")[0] else "driver"
-        found[kind] += of_process(pid)
+        found[kind] += processor_seconds(pid)
     for server, kind in ((stack.kafka, "broker"), (stack.database, "database")):
-        found[kind] = of_process(server.pid or 0)
+        found[kind] = processor_seconds(server.pid or 0)
     return found
-
-
-def of_process(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def medians(results: list[dict]) -> dict[str, dict[str, object]]:
