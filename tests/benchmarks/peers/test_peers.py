@@ -15,8 +15,9 @@ import pytest
 from pipeline.generate.keys import PRODUCT, Sizes, surrogate_keys
 from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
+from pipeline.java import jars
 from pipeline.laptop.stack.stack import StackInfo
-from tests.benchmarks.peers import answers, loop, progress, run, table
+from tests.benchmarks.peers import answers, flink_sql, loop, progress, run, table
 from tests.benchmarks.peers.accounting import BROKER, CLIENT, KINDS, Snapshot, between, by_kind, processor_seconds
 from tests.benchmarks.peers.millrace import facts
 from tests.benchmarks.peers.task import Task
@@ -119,6 +120,18 @@ def test_the_table_has_medians_and_ratios_to_the_loop_of_as_many_dimensions() ->
 def test_a_fact_table_for_one_dimension_has_no_columns_of_the_others(tmp_path: Path) -> None:
     assert '"product.surrogate_key"' in facts(task(tmp_path))
     assert '"store.' not in facts(task(tmp_path))
+
+
+def test_flink_is_asked_for_a_left_join_a_dimension_with_a_cache_of_as_many_rows_as_the_loops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jars, "fetch", lambda of_set, lock: [])
+    sales, product, store, sink, query = flink_sql.statements(task(tmp_path, dimensions=("product", "store")))
+    assert "'scan.startup.mode' = 'earliest-offset'" in sales
+    assert all("'lookup.partial-cache.max-rows' = '100'" in table for table in (product, store))
+    assert "blackhole" in sink
+    assert query.count("LEFT JOIN") == 2
+    assert "product.product_key, product.updated_at, product.category, product.brand, store.store_key" in query
 
 
 @pytest.mark.mysql
