@@ -7,7 +7,7 @@ surrogate keys out of the row numbers. A key that is null or beyond the end of i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, TopicPartition
 
 from pipeline.generate.keys import CUSTOMER, DIMENSIONS, PRODUCT, STORE, Sizes, customer_numbers, surrogate_keys
+from tests.benchmarks.peers.misses import is_missing
 from tests.benchmarks.peers.task import key_of
 
 UNKNOWN = -1
@@ -43,15 +44,16 @@ def read(bootstrap: str, topic: str, messages: int) -> list[dict[str, Any]]:
     return sales
 
 
-def right(sales: Iterable[dict[str, Any]], dimensions: Iterable[str], sizes: Sizes) -> pa.Table:
-    """What each sale must have been joined with."""
-    sales = list(sales)
+def right(sales: Sequence[dict[str, Any]], dimensions: Iterable[str], sizes: Sizes, missing: float = 0.0) -> pa.Table:
+    """What each sale must have been joined with; `missing`: the share of products that are not there."""
     columns = {"sale_id": pa.array([sale["sale_id"] for sale in sales])}
     for name in dimensions:
         dimension = DIMENSIONS.index(name)
         field, row_of = _NATURAL[dimension]
         size = sizes.by_dimension[dimension]
         rows = np.array([size if sale[field] is None else row_of(sale[field]) for sale in sales])
+        if dimension == PRODUCT:
+            rows[[is_missing(sale[field] or "", missing) for sale in sales]] = size
         columns[key_of(name)] = pa.array(np.where(rows < size, surrogate_keys(dimension, rows), UNKNOWN))
     return pa.table(columns)
 

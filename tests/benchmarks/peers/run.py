@@ -6,7 +6,8 @@ deploy/docs/peers.md tells what is measured and how. A large run needs a machine
     MILLRACE_DATABASE=mysql make bench-peers                              # the same on MySQL
     make bench-peers ARGS="--sales 300000 --products 200000 --turns 1"    # in small: does everything work?
 
-Raw results are written after every run, so what was measured stays if a later one fails; --output says where.
+Raw results are written after every run, so what was measured stays if a later one fails; --output says where. A plot of
+the same name lies beside them in the end.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pipeline.generate.keys import DIMENSIONS, Sizes
 from tests.benchmarks.end_to_end import RESULTS, host
-from tests.benchmarks.peers import answers, flink, loop, millrace, servers, spark, table
+from tests.benchmarks.peers import answers, flink, loop, millrace, plot, servers, spark, table
 from tests.benchmarks.peers.accounting import Snapshot, between, by_kind, peaks, snapshot
 from tests.benchmarks.peers.servers import CHECKED, CHECKED_SALES, TIMED, Servers
 from tests.benchmarks.peers.task import Peer, Task
@@ -45,10 +47,10 @@ def main() -> None:
     chosen = arguments()
     folder = Path(tempfile.mkdtemp(prefix="millrace-peers-"))
     sizes = Sizes(chosen.products, chosen.customers, chosen.stores)
-    told: dict[str, object] = {"host": host(), "workload": vars(chosen) | {"output": chosen.output.name}, "runs": []}
+    told: dict[str, Any] = {"host": host(), "workload": vars(chosen) | {"output": chosen.output.name}, "runs": []}
     runs: list[dict[str, object]] = []
     try:
-        with servers.running(folder, sizes, chosen.skew, chosen.sales) as up:
+        with servers.running(folder, sizes, chosen.skew, chosen.missing, chosen.sales) as up:
             told["database"] = up.version()
             cases = [(PEERS[name], DIMENSIONS[:number]) for number in chosen.dimensions for name in chosen.peers]
             for peer, dimensions in cases:
@@ -62,6 +64,7 @@ def main() -> None:
                     chosen.output.write_text(json.dumps(told, indent=1) + "\n")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    plot.draw(told, chosen.output.with_suffix(".png"))
     print(table.text(table.medians(runs)))
 
 
@@ -75,6 +78,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--customers", type=int, default=200_000)
     options.add_argument("--stores", type=int, default=500)
     options.add_argument("--skew", type=float, default=1.0, help="of products: Zipf's exponent")
+    options.add_argument("--missing", type=float, default=0.0, help="share of products that have no row")
     options.add_argument("--cached-rows", type=int, default=20_000, help="of a dimension: loop and Flink")
     options.add_argument("--memory", default="2 MiB", help="of a dimension in a worker: Millrace")
     options.add_argument("--batch", type=int, default=200_000, help="sales of a batch: Millrace and Spark")
@@ -89,7 +93,7 @@ def checked(peer: Peer, dimensions: tuple[str, ...], up: Servers, folder: Path, 
         until(CHECKED_SALES, peer, task, process)
         answer = peer.answer(task)
     sales = answers.read(task.bootstrap, CHECKED, CHECKED_SALES)
-    answers.check(peer.name, answer, answers.right(sales, dimensions, up.sizes))
+    answers.check(peer.name, answer, answers.right(sales, dimensions, up.sizes, up.missing))
     print(f"{peer.name}, {len(dimensions)} dimensions: right for {CHECKED_SALES:,} sales", file=sys.stderr, flush=True)
     shutil.rmtree(task.folder)
 

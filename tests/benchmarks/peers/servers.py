@@ -14,11 +14,13 @@ from pipeline.generate.seed import seed
 from pipeline.generate.workload import Workload
 from pipeline.laptop.stack.database import DIMENSION_TABLES
 from pipeline.laptop.stack.stack import Stack
+from tests.benchmarks.peers import misses
 from tests.benchmarks.peers.accounting import BROKER, DATABASE
 from tests.kit.mysql_server import asked_for
 
 TIMED, CHECKED = "sales", "checked"  # topics
 CHECKED_SALES = 20_000
+PARTITIONS = 4
 _POOL = 1 << 30  # bytes: all tables lie in the page pool, for no peer is to wait for a disk
 _BEYOND = 1.05  # sales to be checked also want rows beyond the end of the tables, and have null keys
 # Handler_read_key grows by one for each key that is looked for in an index, Questions for each statement of a client.
@@ -30,6 +32,7 @@ _COUNTERS = {"Handler_read_key": "keys", "Questions": "queries", "Innodb_rows_re
 class Servers:
     stack: Stack
     sizes: Sizes
+    missing: float
     _status: Any  # a connection
     _polls: int = 0
 
@@ -53,21 +56,22 @@ class Servers:
 
 
 @contextlib.contextmanager
-def running(folder: Path, sizes: Sizes, skew: float, sales: int, partitions: int = 4) -> Iterator[Servers]:
-    """The database by MILLRACE_DATABASE, as in the tests."""
+def running(folder: Path, sizes: Sizes, skew: float, missing: float, sales: int) -> Iterator[Servers]:
+    """The database by MILLRACE_DATABASE, as in the tests. `missing`: the share of products that are not there."""
     with Stack(folder / "stack", supervised=True, program=asked_for) as stack:
         database = stack.database
         database.execute(f"SET GLOBAL innodb_buffer_pool_size = {_POOL}")
         with database.connect("owner") as connection:
             seed(connection, sizes)
+            misses.make(connection.cursor(), sizes.products, missing)
         warm(stack)
         beyond = Sizes(*(round(size * _BEYOND) for size in sizes.by_dimension))
         checked = Workload(topics={CHECKED: 1.0}, sizes=beyond, skew=skew, scatter=True, null_keys=0.01, seed=2)
         timed = Workload(topics={TIMED: 1.0}, sizes=sizes, skew=skew, scatter=True)
         for workload, messages in ((checked, CHECKED_SALES), (timed, sales)):
-            generate(bootstrap=stack.info().bootstrap, workload=workload, messages=messages, partitions=partitions)
+            generate(bootstrap=stack.info().bootstrap, workload=workload, messages=messages, partitions=PARTITIONS)
         with database.connect("admin") as status:
-            yield Servers(stack, sizes, status)
+            yield Servers(stack, sizes, missing, status)
 
 
 def warm(stack: Stack) -> None:

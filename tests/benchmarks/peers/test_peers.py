@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.generate.keys import PRODUCT, Sizes, surrogate_keys
+from pipeline.generate.keys import PRODUCT, Sizes, product_codes, surrogate_keys
 from pipeline.generate.run import generate
+from pipeline.generate.seed import seed
 from pipeline.generate.workload import Workload
 from pipeline.java import jars
-from pipeline.laptop.stack.stack import StackInfo
-from tests.benchmarks.peers import answers, flink_sql, loop, progress, run, table
+from pipeline.laptop.stack.stack import Stack, StackInfo
+from tests.benchmarks.peers import answers, flink_sql, loop, misses, progress, run, table
 from tests.benchmarks.peers.accounting import BROKER, CLIENT, KINDS, Snapshot, between, by_kind, processor_seconds
 from tests.benchmarks.peers.millrace import facts
 from tests.benchmarks.peers.task import Task
@@ -47,6 +48,7 @@ def task(folder: Path, stack: StackInfo | None = None, **more: object) -> Task:
 def test_an_answer_has_the_generators_keys_and_none_where_the_key_is_null_or_beyond_the_table() -> None:
     expected = answers.right(SALES, ("product",), SIZES)
     assert expected["product_key"].to_pylist() == [KEY, -1, -1]
+    assert answers.right(SALES, ("product",), SIZES, missing=1.0)["product_key"].to_pylist() == [-1, -1, -1]
     answers.check("a peer", answer(KEY, None, -1), expected)  # null and the unknown member are the same
 
 
@@ -135,6 +137,18 @@ def test_flink_is_asked_for_a_left_join_a_dimension_with_a_cache_of_as_many_rows
 
 
 @pytest.mark.mysql
+def test_database_and_harness_agree_on_which_products_are_missing(stack: Stack, master_database: str) -> None:
+    with stack.database.connect("owner", master_database) as connection, connection.cursor() as cursor:
+        seed(connection, Sizes(2_000, 1, 1), progress=False)
+        misses.make(cursor, 2_000, 0.5)
+        cursor.execute("SELECT product_code FROM product")
+        codes = {code for (code,) in cursor.fetchall()}
+    wanted = product_codes(np.arange(2_000)).to_pylist()
+    assert len(codes) == 2_000  # as many as without
+    assert {code for code in wanted if code not in codes} == {code for code in wanted if misses.is_missing(code, 0.5)}
+
+
+@pytest.mark.mysql
 def test_the_hand_written_loop_is_right(tmp_path: Path, topic: str, seeded: StackInfo, seeded_sizes: Sizes) -> None:
     more = Sizes(*(size + 100 for size in seeded_sizes.by_dimension))
     workload = Workload(topics={topic: 1.0}, sizes=more, null_keys=0.1)
@@ -156,4 +170,5 @@ def test_a_run_in_small_measures_every_peer_it_is_told_of(tmp_path: Path) -> Non
     subprocess.run(command, cwd=run.ROOT, check=True)
     medians = json.loads(told.read_text())["medians"]
     assert [row["peer"] for row in medians] == ["loop", "millrace"]
+    assert told.with_suffix(".png").exists()
     assert all(row["cpu us a sale"]["database"] >= 0 and row["sales a second"] > 0 for row in medians)
