@@ -19,10 +19,12 @@ class LookUp:
         self.asked = 0
 
     def rows(self, keys: Iterable[Any]) -> dict[Any, Row]:
-        """The rows of those keys that have one."""
+        """The rows of those keys that have one; a null key has none."""
         cache = self._cache
         rows, missing = {}, []
-        for key in set(keys):
+        wanted = set(keys)
+        wanted.discard(None)
+        for key in wanted:
             row = cache.get(key)
             if row is None:
                 missing.append(key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from tests.benchmarks.peers.task import Peer, Task, key_of
 BATCH = 10_000
 
 
-class Sale(msgspec.Struct):
+class Sale(msgspec.Struct, gc=False):
     sale_id: str
     sold_at: str
     store_code: str | None
@@ -47,7 +48,7 @@ class Loop:
         self._decode = msgspec.json.Decoder(Sale).decode
         cursor = connect(task).cursor()
         self._look_ups = [
-            (contract.natural_key[0].field, LookUp(
+            (attrgetter(contract.natural_key[0].field), LookUp(
                 cursor, contract.table, contract.natural_key[0].column,
                 [contract.surrogate_key, contract.updated_at, *contract.attributes], task.cached_rows,
             ))
@@ -61,8 +62,8 @@ class Loop:
             return []
         rows = []
         for field, look_up in self._look_ups:
-            keys = [getattr(sale, field) for sale in sales]
-            rows.append(map(look_up.rows(key for key in keys if key is not None).get, keys))
+            keys = list(map(field, sales))
+            rows.append(map(look_up.rows(keys).get, keys))
         return list(zip(sales, *rows, strict=True))
 
 
