@@ -34,9 +34,9 @@ def draw(told: dict[str, Any], path: Path) -> None:
         cpu.set_xlabel("µs of processor a sale")
         for panel in (rate, cpu):
             panel.invert_yaxis()
-    axes[0][1].legend(fontsize=7)
+    figure.legend(*axes[0][1].get_legend_handles_labels(), loc="lower center", ncols=len(KINDS), fontsize=8)
     host = told["host"]
     figure.suptitle(f"{told['database']}; {host['cpu']}, {host['cores']} cores, all on one machine", fontsize=9)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.generate.keys import DIMENSIONS, Sizes
+from pipeline.laptop.stack.supervisor import start_time
 from tests.benchmarks.end_to_end import RESULTS, host
 from tests.benchmarks.peers import answers, flink, loop, millrace, plot, servers, spark, table
 from tests.benchmarks.peers.accounting import Snapshot, between, by_kind, peaks, snapshot
 from tests.benchmarks.peers.servers import CHECKED, CHECKED_SALES, TIMED, Servers
 from tests.benchmarks.peers.task import Peer, Task
-from tests.kit.running import wait_until
+from tests.kit.running import descendants, wait_until
 
 PEERS = {peer.name: peer for peer in (loop.PEER, flink.PEER, spark.PEER, millrace.PEER)}
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,7 +45,7 @@ class PeerFailed(Exception):
 
 
 def main() -> None:
-    chosen = arguments()
+    chosen = arguments().parse_args()
     folder = Path(tempfile.mkdtemp(prefix="millrace-peers-"))
     sizes = Sizes(chosen.products, chosen.customers, chosen.stores)
     told: dict[str, Any] = {"host": host(), "workload": vars(chosen) | {"output": chosen.output.name}, "runs": []}
@@ -68,7 +69,7 @@ def main() -> None:
     print(table.text(table.medians(runs)))
 
 
-def arguments() -> argparse.Namespace:
+def arguments() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     options.add_argument("--dimensions", nargs="+", type=int, choices=(1, 2, 3), default=[1, 3], help="how many")
@@ -83,7 +84,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--memory", default="2 MiB", help="of a dimension in a worker: Millrace")
     options.add_argument("--batch", type=int, default=200_000, help="sales of a batch: Millrace and Spark")
     options.add_argument("--output", type=Path, default=RESULTS / "peers.json")
-    return options.parse_args()
+    return options
 
 
 def checked(peer: Peer, dimensions: tuple[str, ...], up: Servers, folder: Path, chosen: argparse.Namespace) -> None:
@@ -129,7 +130,7 @@ def new_task(
 
 @contextlib.contextmanager
 def started(peer: Peer, task: Task) -> Iterator[subprocess.Popen[bytes]]:
-    """The peer's program in a group of its own, killed in the end with all that it started."""
+    """The peer's program in a group of its own; in the end it is killed with all that it started, and gone."""
     with (task.folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", peer.module, str(task.write())], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -138,9 +139,13 @@ def started(peer: Peer, task: Task) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        # PySpark's workers have groups of their own.
+        started_by_it = descendants(process.pid)
+        for kill, pid in ((os.killpg, process.pid), *((os.kill, pid) for pid in started_by_it)):
+            with contextlib.suppress(ProcessLookupError):
+                kill(pid, signal.SIGKILL)
         process.wait()
+        wait_until(lambda: not any(map(start_time, started_by_it)), f"all processes of {peer.name} are gone")
 
 
 def until(sales: int, peer: Peer, task: Task, process: subprocess.Popen[bytes]) -> int:
