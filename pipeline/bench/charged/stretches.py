@@ -35,6 +35,7 @@ class Saturated:
     """A stretch of time in which sales always waited for the join."""
 
     sales: int  # served
+    admitted: int  # nearly as many: the queue is full before and after
     seconds: float
     hits: int  # sales that never had to wait
     matched: int  # pairs of sale and row
