@@ -43,6 +43,10 @@ CASES = [
     Case("x-hybridjoin", ROWS, SCATTERED, 1.2, 0.1, settings={"x-hybridjoin": xhybridjoin.Settings(d=100, l=2)}),
     Case("x-hybridjoin", ROWS, SORTED, 1.0, 0.1, settings={"x-hybridjoin": xhybridjoin.Settings(published=True)}),
     Case("x-hybridjoin", ROWS, SORTED, 1.0, 0.3, settings={"x-hybridjoin": xhybridjoin.Settings(d=100, l=30)}),
+    Case(  # all of R stays, and is looked up in H whenever that is full
+        *("x-hybridjoin", ROWS, SORTED, 1.0, 4.0),
+        settings={"x-hybridjoin": xhybridjoin.Settings(d=20, l=1_000, published=True)},
+    ),
     Case("inlj", ROWS, SORTED, 1.2, 0.02, 0.2),
     Case("inlj", ROWS, SCATTERED, 1.0, 0.1),
     Case("inlj", ROWS, SCATTERED, 1.2, 0.3),

@@ -133,11 +133,13 @@ def load(
 
 def _load(parts: Split, question: Question[Paged]) -> Load:
     window = _with(parts, question)
-    if parts.d_N and window.reads:  # what the first part serves waits for the next read like the others
-        waiting = window.hits / window.reads
-        window = _with(replace(parts, h_S=max(1, round(parts.h_S - waiting))), question)
-        window = replace(window, waiting=window.waiting + waiting)
-    return window
+    if not parts.d_N:
+        return window
+    if not window.reads:  # H is filled, and all of it served
+        return replace(window, waiting=parts.h_S)
+    waiting = window.hits / window.reads  # what the first part serves waits for the next read like the others
+    window = _with(replace(parts, h_S=max(1, round(parts.h_S - waiting))), question)
+    return replace(window, waiting=window.waiting + waiting)
 
 
 def _with(parts: Split, question: Question[Paged]) -> Load:
@@ -181,15 +183,16 @@ def _rate(parts: Split, window: Load, question: Question[Paged]) -> float:
     c_loop = c_IO(v_P) + d c_H + w (c_O + c_E + c_S + c_A)
 
     The resident part is probed with the sales that come in, not the other way round: w c_F instead of d_N c_H; as
-    published its rows are looked up in H with each read, and what they serve has been there. With two buffers the disk
-    reads on meanwhile, and of each read only the longer of the two times counts.
+    published its rows are looked up in H with each read, and as often as H is filled, and what they serve has been
+    there. With two buffers the disk reads on meanwhile, and of each read only the longer of the two times counts.
     """
     costs = question.costs
     reading, working = costs.page(parts.d) + costs.beside, costs.loop + (parts.d + parts.d_N) * costs.c_H
     waited = window.sales - (0 if parts.d_N else window.hits)
     of_sales = window.sales * (costs.c_S + costs.c_O) + waited * (costs.c_A + costs.c_E)
     of_sales += window.sales * costs.c_F * (parts.l > 0 and not parts.d_N)
-    seconds = window.reads * (reading + working) + of_sales
+    iterations = max(window.reads, window.sales / parts.h_S if parts.d_N else 0.0)
+    seconds = window.reads * reading + iterations * working + of_sales
     if question.settings.buffers > 1 and window.reads:
         of_each = working + of_sales / window.reads * window.served
         seconds = window.reads * float((window.often * np.maximum(reading, of_each)).sum())
