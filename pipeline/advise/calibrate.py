@@ -15,6 +15,7 @@ from pipeline.advise.calibrate_joins import in_flow, own_steps
 from pipeline.joins import make
 from pipeline.joins.algorithm import matched_rows
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
+from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cache import RowCache
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.joins.parts.newcomers import Newcomers
@@ -223,7 +224,7 @@ def _offer(rows: pa.Table) -> float:
 def _hit(sample: pa.Table, coder: KeyCoder, R_t: int, memory: int) -> float:
     """Finding a sale's row in a cache of as many rows as so much memory holds: a large one is further away."""
     random, row_bytes = np.random.default_rng(3), max(8.0, sample.nbytes / len(sample))
-    capacity = max(1, min(R_t, RowCache.capacity_for(memory, row_bytes, coder.words)))
+    capacity = max(1, most_that_fit(memory, lambda n: RowCache.bytes_for(n, row_bytes, coder.words), R_t))
     rows = sample.take(pa.array(np.arange(capacity) % len(sample))).combine_chunks()
     codes = random.integers(0, 1 << 63, (capacity, coder.words)).astype(np.uint64)  # distinct, for all that is likely
     cache = RowCache(capacity, 2 * row_bytes, coder.words, rows.schema)

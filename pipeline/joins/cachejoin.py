@@ -7,7 +7,7 @@ Idea
     the two apart we do not know, so here they are one join with two names.
 
 Memory
-    M = M_HYBRIDJOIN + h_R * (v_R + 8 + index), divided as for any front stage.
+    M = M_HYBRIDJOIN + h_R * (v_R + 16 + index), divided as for any front stage.
 
 Departures from the paper
     Those of FrontStage and of HybridJoin; from the papers' own, they are not known.

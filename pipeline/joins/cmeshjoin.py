@@ -4,7 +4,7 @@ Idea
     The front stage serves what is wanted often; MESHJOIN scans for the rest.
 
 Memory
-    M = M_MESHJOIN + h_R * (v_R + 8 + index), divided by equations 4 to 7 of the paper.
+    M = M_MESHJOIN + h_R * (v_R + 16 + index), divided by equations 4 to 7 of the paper.
 
 Departures from the paper
     Those of FrontStage and of MeshJoin. Like the paper's it needs no index; unlike there, a key may have many rows.

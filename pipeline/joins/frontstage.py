@@ -33,7 +33,7 @@ from pipeline.joins.recipe import Recipe
 
 SETTINGS = "cmeshjoin"  # the name of its settings, whatever join is behind
 _JITTER = 0.1  # share of its life by which a row may expire early, so that a warm cache does not expire at once
-_HALF_LIFE = 20  # a use counts half when so many sales a cached row have passed
+_HALF_LIFE = 30  # a use counts half when so many sales a cached row have passed, but not before rows could come in
 
 
 class FrontStage(Algorithm):
@@ -42,23 +42,26 @@ class FrontStage(Algorithm):
         Under skew a few master rows serve most sales. Keep those in memory; only the rest reaches the join behind.
 
     Memory
-        M = M_inner + h_R * (v_R + 8 + index): h_R rows, their frequency recorder of 8 bytes a slot, and the hash index
-        H_R; and an eighth of the rows that wait to come in. M_inner is what the join behind splits: sales are offered
-        here, so it needs no part of its own for that. An absent key takes a slot too, but no row, so that a flood of
-        unknown keys asks the master once, not once a sale. Where a key may have many rows, an eighth more.
+        M = M_inner + h_R * (v_R + 16 + index): h_R rows, their frequency recorder of 8 bytes a slot, 8 bytes to
+        remember who is wanted and not inside, and the hash index H_R; and an eighth of the rows that wait to come in.
+        M_inner is what the join behind splits: sales are offered here, so it needs no part of its own for that. An
+        absent key takes a slot too, but no row, so that a flood of unknown keys asks the master once, not once a sale.
+        Where a key may have many rows, an eighth more.
 
     Departures from the paper
-        Frequencies fade (a use counts half after 20 sales a cached row), so that the cache follows the stream. Rows
-        come in at the end of a window and all at once, the most wanted first; one that is wanted less than all inside
-        stays outside. The threshold starts at 0, rises by half when more than a tenth of the cache is evicted while as
-        many sales pass as it has rows, or in one window, and halves while the cache is not full: the paper says in
-        which direction it moves, not by how much. Rows expire: none is served older than `max_staleness`, no absence
-        longer than `absent_staleness`. A sale needs all rows of its key, which the paper's R has one of: where no
-        unique index promises that, a key's rows come in together, when one sale has met all of R and they are known to
-        be all (see Gathering).
+        Frequencies fade (a use counts half after 30 sales a cached row, or a window), so that the cache follows the
+        stream. Rows come in at the end of a window and all at once, the most wanted first; how often one was wanted in
+        other windows, and when it was inside, is remembered (Sketch). The threshold is what the least wanted row inside
+        is wanted, and two more; nothing while there is room. Rows expire: none is served older than `max_staleness`, no
+        absence longer than `absent_staleness`. A sale needs all rows of its key, which the paper's R has one of: where
+        no unique index promises that, a key's rows come in together, when one sale has met all of R and they are known
+        to be all (see Gathering).
 
         If `published`, frequencies do not fade, a row that is wanted more than the threshold always comes in, and the
-        least wanted has to leave for it, absences are not remembered, and the join behind is as published, too. Rows
+        least wanted has to leave for it, nothing is remembered of what is not inside, absences neither, and the join
+        behind is as published, too. The threshold starts at 0, rises by half when more than a tenth of the cache is
+        evicted while as many sales pass as it has rows, or in one window, and halves while the cache is not full: the
+        paper says in which direction it moves, not by how much. Rows
         come in all at once even so, an eighth of the cache at most: each time all of them are written anew.
 
     Example
@@ -108,9 +111,15 @@ class FrontStage(Algorithm):
         self.reads_pages = self.inner.reads_pages
         unique, schema = self.R.unique, self.master.schema
         rows = self._settings.h_R or max(1, cached_rows(parts.cache, self.question))
-        self.cache = RowCache(rows, self.R.v_R, self.R.words, schema, unique)
+        self.cache = RowCache(rows, self.R.v_R, self.R.words, schema, unique, not self._settings.published)
         self.gathering = None if unique else Gathering(rows, self.R.v_R, self.R.words, schema)
-        self.threshold = Threshold(rows, fixed=self._settings.threshold)
+        self._published_threshold = Threshold(rows, fixed=self._settings.threshold)
+
+    @property
+    def threshold(self) -> float:
+        """A row comes in if it is wanted more often than this."""
+        adapts = not self._settings.published and self._settings.threshold < 0
+        return self.cache.bar if adapts else self._published_threshold.value
 
     # Algorithm 1, for a block of sales at a time.
     #    1  while (true) do
@@ -125,7 +134,7 @@ class FrontStage(Algorithm):
     #   10      end if
     #   11    end while
     def admit(self, positions: Positions, codes: Codes) -> int:
-        if not self._hits.sales and (self.cache.newcomers_full or (self.cache.has_newcomers and not self.pending)):
+        if not self._hits.sales and (self.cache.newcomers_full or (not self.pending and self._merge_is_due)):
             self._merge()
         slot = self.cache.find(codes, self._now())
         missed = np.flatnonzero(slot < 0)
@@ -140,11 +149,19 @@ class FrontStage(Algorithm):
         self._probed += taken
         return taken
 
+    @property
+    def _merge_is_due(self) -> bool:
+        """Where all who come are kept outside, it has to be seen again and again whether they still have to be."""
+        fades = not self._settings.published and self._probed >= self.cache.capacity
+        return self.cache.newcomer_bytes > 0 or fades
+
     def _to_the_join_behind(self, positions: Positions, codes: Codes) -> int:
         room = min(self.inner.room, len(codes))
         if room and self.gathering:
             self.gathering.follow(positions[:room], codes[:room], self._now())
-        return self.inner.admit(positions[:room], codes[:room]) if room else 0
+        admitted = self.inner.admit(positions[:room], codes[:room]) if room else 0
+        self.cache.missed(codes[:admitted])
+        return admitted
 
     #   12    READ b number of tuples of R into the disk buffer
     #   13    for each tuple r in b do
@@ -179,22 +196,24 @@ class FrontStage(Algorithm):
             return
         if not self.gathering:
             f = np.bincount(piece.match[found], minlength=len(piece.rows)).astype(np.float32)
-            worth = np.flatnonzero(f > self.threshold.value)
+            codes = self.codes_of(piece.rows)
+            worth = np.flatnonzero((self.cache.wanted(codes, f) > self.threshold) & (f > 0))
             if len(worth):
                 rows = piece.rows.take(pa.array(worth))
                 expires = self._expiry(self._asked_at, len(worth), self._row_life)
-                self.cache.consider(Newcomers(self.codes_of(rows), rows, f[worth], expires))
+                self.cache.consider(Newcomers(picked(codes, worth), rows, f[worth], expires))
         if piece.absent_keys is not None and len(piece.absent_keys) and not self._settings.published:
             codes, f = counted(piece.absent_keys)
             # A row meets all sales that wait for it; of an absent key's, those of a segment leave, and others later.
-            worth = np.flatnonzero(f + self.inner.waiting_with(codes) > self.threshold.value)
+            wanted = self.cache.wanted(codes, f + self.inner.waiting_with(codes).astype(np.float32))
+            worth = np.flatnonzero(wanted > self.threshold)
             expires = self._expiry(self._asked_at, len(worth), self.workplace.absent_staleness)
             self.cache.consider(Newcomers(picked(codes, worth), None, f[worth], expires))
 
     def _consider_gathered(self, gathering: Gathering) -> None:
         """The keys that have all their rows now. When nothing waits behind, all have."""
         done = gathering.conclude(self.inner.finished if self.inner.pending else _all)
-        worth = np.flatnonzero((done.wanted > self.threshold.value) & (done.many > 0))
+        worth = np.flatnonzero((self.cache.wanted(done.codes, done.wanted) > self.threshold) & (done.many > 0))
         if not len(worth) or self.cache.newcomers_full:
             return
         rows = done.rows.take(pa.array(runs(begins(done.many)[worth], done.many[worth])))
@@ -205,9 +224,9 @@ class FrontStage(Algorithm):
         """Switch rows into H_R; the threshold follows from how many had to leave for them."""
         published = self._settings.published
         if not published:
-            self.cache.age(0.5 ** (self._probed / (_HALF_LIFE * max(1, self.cache.capacity))))
+            self.cache.age(0.5 ** min(1.0, self._probed / (_HALF_LIFE * max(1, self.cache.capacity))))
         was_full, evicted = self.cache.is_full, self.cache.merge(self._now(), contested=not published)
-        self.threshold.judge(self._probed, evicted, was_full)
+        self._published_threshold.judge(self._probed, evicted, was_full)
         self.statistics.evicted += evicted
         self._probed = 0
 

@@ -8,6 +8,7 @@ from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.joins.parts.keyindex import KeyIndex
+from pipeline.joins.parts.sketch import Sketch
 from pipeline.joins.parts.waiting import WaitingSales
 from pipeline.master.memory import MemoryMaster
 
@@ -37,6 +38,25 @@ def test_a_full_key_index_refuses_another_key():
     index.add(words([1, 2]))
     with pytest.raises(OverflowError, match="room for 0 of 2"):
         index.add(words([3]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sketch_never_counts_too_little_but_for_what_it_takes_off_for_all(seed):
+    random = np.random.default_rng(seed)
+    sketch, uses = Sketch(rows=50), np.zeros(60)
+    for _ in range(10):
+        keys = random.integers(0, 60, 30)
+        sketch.missed(words(keys))
+        uses += np.bincount(keys, minlength=60)
+    for_all = sketch.counted / (16 * 50)
+    assert (sketch.wanted(words(range(60))) + for_all >= np.minimum(uses, 15) - 1e-5).all()
+
+
+def test_an_empty_sketch_remembers_nothing():
+    sketch = Sketch(rows=0)
+    sketch.missed(words([1, 2]))
+    sketch.age(0.1)
+    assert sketch.wanted(words([1, 2])).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("seed", range(40))

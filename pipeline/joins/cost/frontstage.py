@@ -43,7 +43,7 @@ AS_FOUND = Settings()
 
 @dataclass(frozen=True)
 class Split:
-    """M = M_inner + h_R * (v_R + 8 + index)."""
+    """M = M_inner + h_R * (v_R + 16 + index)."""
 
     behind: int  # bytes of the join behind
     cache: int  # bytes
@@ -160,8 +160,8 @@ def settings_behind(question: Question[Any]) -> Any:
 
 def cache_bytes(rows: int, question: Question[object]) -> float:
     """What a cache of so many rows takes."""
-    v_R = question.R.v_R
-    return question.accounting.cached(rows, v_R, RowCache.bytes_for(rows, v_R, question.R.words, question.R.unique))
+    R, remembers = question.R, not settings(question).published
+    return question.accounting.cached(rows, R.v_R, RowCache.bytes_for(rows, R.v_R, R.words, R.unique, remembers))
 
 
 def cached_rows(memory: float, question: Question[object]) -> int:

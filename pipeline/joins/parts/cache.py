@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.joins.parts.budget import most_that_fit
+from pipeline.joins.parts.contest import most_wanted, widths
 from pipeline.joins.parts.gathering import Gathering
 from pipeline.joins.parts.kept import KeptRows, index_of, slots_of
 from pipeline.joins.parts.keycodes import Codes, picked
 from pipeline.joins.parts.keyindex import KeyIndex, Slots
 from pipeline.joins.parts.newcomers import NO_ROW, Coming, Newcomers, together
 from pipeline.joins.parts.runs import begins, runs
+from pipeline.joins.parts.sketch import Counts, Sketch
 
-_RECORDER_BYTES = 4 + 4  # a slot's frequency and the moment it expires
-_ROW_NUMBER_BYTES = 4
+_SLOT_BYTES = 4 + 4 + 4  # the frequency, the moment it expires, and the row's number
 _ROWS_BYTES = 4  # how many rows a key has, where it may have many
 _TICK = 0.1  # seconds; moments are counted in ticks since the cache was made
 _GONE = np.int32(0)
 _NEVER = np.iinfo(np.int32).max  # ticks: a row that may grow as old as it likes
 _ONE = np.float32(1)  # as it is, or numpy converts it for each use
+_HEADSTART = 2.0  # uses: a newcomer has just been wanted, and others may have its counters in the sketch
+_ROOM = -_HEADSTART
 
 YOUNG = 8  # one part of so many of the cached rows may wait to come in
 COPIED = 3  # the widest column is taken to be at most one part of so many of a row: it is copied while rows change
@@ -35,11 +34,12 @@ class RowCache(KeptRows):
         A hash index from key to slot; a slot knows its row's number in one Arrow table, how often it was wanted (the
         frequency recorder), and when it expires. Rows come and go in bulk: the most wanted of those in the cache and
         those that wait to come in stay. Where a key may have many rows, they lie together, come and go together, and
-        count by how often each of them was wanted.
+        count by how often each of them was wanted. How often others were wanted is remembered, too (Sketch): else a
+        newcomer would count by its last uses, and one that left would have to begin anew.
 
     Memory
-        bytes_for(C): C slots of index, recorder and row number, C rows, the newcomers' share, and one column's copy.
-        Where a key may have many rows, 4 bytes a slot more, and the Gathering before it.
+        bytes_for(C): C slots of index, recorder and row number, C rows, the newcomers' share, one column's copy, and
+        the sketch. Where a key may have many rows, 4 bytes a slot more, and the Gathering before it.
 
     Example
         >>> rows = pa.table({"key": [7, 9], "surrogate_key": [70, 90]})
@@ -54,8 +54,10 @@ class RowCache(KeptRows):
         ([-1, -1], 0)
     """
 
-    def __init__(self, capacity: int, row_bytes: float, words: int, schema: pa.Schema, unique: bool = True) -> None:
-        """`unique`: a key has one row."""
+    def __init__(
+        self, capacity: int, row_bytes: float, words: int, schema: pa.Schema, unique: bool = True, recalls: bool = True
+    ) -> None:
+        """`unique`: a key has one row. `recalls`: keys that are not here."""
         self.capacity = capacity
         self.unique = unique
         self._most_row_bytes = capacity * row_bytes
@@ -65,23 +67,19 @@ class RowCache(KeptRows):
         self._many = np.zeros(0 if unique else capacity, np.int32)  # of a slot: its rows
         self._expires = np.full(capacity, _GONE, np.int32)
         self._frequency = np.zeros(capacity, np.float32)
+        self._sketch = Sketch(capacity if recalls else 0)
         self._newcomers: list[Newcomers] = []
         self._newcomer_bytes = 0
+        self._least = _ROOM  # how often the least wanted of all was, when somebody had to stay outside last
 
     @staticmethod
-    def bytes_for(capacity: int, row_bytes: float, words: int, unique: bool = True) -> int:
+    def bytes_for(capacity: int, row_bytes: float, words: int, unique: bool = True, recalls: bool = True) -> int:
         young = (row_bytes + 8 * words + 12) / YOUNG
-        slot = _RECORDER_BYTES + _ROW_NUMBER_BYTES + (0 if unique else _ROWS_BYTES)
+        slot = _SLOT_BYTES + (0 if unique else _ROWS_BYTES)
         per_row = row_bytes * (1 + 1 / COPIED) + young + slot + 24
         gathered = 0 if unique else Gathering.bytes_for(capacity, row_bytes, words)
-        return KeyIndex.bytes_for(capacity, words) + int(capacity * per_row) + 2_048 + gathered
-
-    @classmethod
-    def capacity_for(cls, memory: float, row_bytes: float, words: int, unique: bool = True) -> int:
-        """The most rows that fit into so many bytes."""
-        return most_that_fit(
-            memory, lambda number: cls.bytes_for(number, row_bytes, words, unique), max(0, int(memory / row_bytes))
-        )
+        sketch = Sketch.bytes_for(capacity if recalls else 0)
+        return KeyIndex.bytes_for(capacity, words) + int(capacity * per_row) + 2_048 + gathered + sketch
 
     def __len__(self) -> int:
         return len(self._index)
@@ -96,13 +94,9 @@ class RowCache(KeptRows):
         return self._newcomer_bytes >= self._most_row_bytes / YOUNG
 
     @property
-    def has_newcomers(self) -> bool:
-        return bool(self._newcomers)
-
-    @property
     def nbytes(self) -> int:
         own = self._row.nbytes + self._many.nbytes + self._expires.nbytes + self._frequency.nbytes
-        return self._index.nbytes + int(self.rows.nbytes) + own
+        return self._index.nbytes + int(self.rows.nbytes) + own + self._sketch.nbytes
 
     @property
     def newcomer_bytes(self) -> int:
@@ -123,8 +117,23 @@ class RowCache(KeptRows):
         """How many rows each has."""
         return (self._row[slots] != NO_ROW).astype(np.int64) if self.unique else self._many[slots].astype(np.int64)
 
+    def missed(self, codes: Codes) -> None:
+        """Sales wanted these, which are not here."""
+        self._sketch.missed(codes)
+
+    def wanted(self, codes: Codes, lately: Counts) -> Counts:
+        """How often keys that are not here were wanted; `lately`: since the master was asked for them."""
+        return np.maximum(lately, self._sketch.wanted(codes))
+
+    @property
+    def bar(self) -> float:
+        """Who was wanted no more than this would not come in."""
+        return self._least + _HEADSTART
+
     def age(self, factor: float) -> None:
         self._frequency *= np.float32(factor)
+        self._sketch.age(factor)
+        self._least *= factor if self._least > 0 else 1
 
     def consider(self, newcomers: Newcomers) -> None:
         """Let these wait to come in."""
@@ -137,46 +146,51 @@ class RowCache(KeptRows):
         `contested`: a newcomer that is wanted less than all inside stays outside.
         """
         newcomers, self._newcomers, self._newcomer_bytes = self._newcomers, [], 0
-        self._drop(self._alive(self._expires <= now / _TICK))
-        if not newcomers:
+        coming = self._as_one(newcomers) if newcomers else None
+        here = self._index.slots
+        self._let_go(here[self._expires[here] <= now / _TICK])
+        if coming is None:
             return 0
-        coming = together(newcomers, self.rows.schema, self._index.codes.shape[1])
-        known = self._index.find(coming.codes)
-        coming.frequency[known >= 0] += self._frequency[known[known >= 0]]
-        self._drop(known[known >= 0])
-        enter, leave = self._contest(coming, contested)
-        self._drop(leave)
+        enter, evicted = self._contest(coming, contested)
         slots = self._index.add(picked(coming.codes, enter))
         self._frequency[slots] = coming.frequency[enter]
         self._expires[slots] = np.minimum(coming.expires[enter] / _TICK, _NEVER).astype(np.int32)
         with_row = coming.many[enter] > 0
         first, many = coming.row[enter[with_row]], coming.many[enter[with_row]]
         self._change_rows(coming.rows.take(pa.array(runs(first, many))), slots[with_row], many)
-        return len(leave)
+        return evicted
 
-    def _contest(self, coming: Coming, contested: bool) -> tuple[npt.NDArray[np.int64], Slots]:
-        """Which newcomers may enter, and which slots have to leave: the most wanted stay, as far as there is room.
+    def _as_one(self, newcomers: list[Newcomers]) -> Coming:
+        """What is here of the same keys leaves for it, and leaves it what it was wanted."""
+        coming = together(newcomers, self.rows.schema, self._index.codes.shape[1])
+        coming.frequency = self.wanted(coming.codes, coming.frequency)
+        known = self._index.find(coming.codes)
+        coming.frequency[known >= 0] += self._frequency[known[known >= 0]]
+        self._drop(known[known >= 0])
+        return coming
 
-        Among equals those inside stay.
-        """
+    def _contest(self, coming: Coming, contested: bool) -> tuple[npt.NDArray[np.int64], int]:
+        """The most wanted stay, as far as there is room. Which newcomers may enter, and how many had to leave."""
         inside = self._index.slots
         here = self.many(inside)
         width = np.concatenate(
-            [_widths(self.rows, self._row[inside], here), _widths(coming.rows, coming.row, coming.many)]
+            [widths(self.rows, self._row[inside], here), widths(coming.rows, coming.row, coming.many)]
         )
         wanted = np.concatenate([self._frequency[inside], coming.frequency])
         wanted /= np.maximum(np.concatenate([here, coming.many]), 1)
-        if not contested:
-            wanted[len(inside) :] += wanted.max(initial=0)
-        order = np.argsort(-wanted, kind="stable")
-        fits = (np.cumsum(width[order]) <= self._most_row_bytes) & (np.arange(len(order)) < self.capacity)
-        stays = np.zeros(len(order), np.bool_)
-        stays[order[fits]] = True
-        return np.flatnonzero(stays[len(inside) :]), inside[~stays[: len(inside)]]
+        wanted[len(inside) :] += -_HEADSTART if contested else wanted.max(initial=0)
+        stays = most_wanted(wanted, width, self._most_row_bytes, self.capacity)
+        leave = inside[~stays[: len(inside)]]
+        self._let_go(leave)
+        self._least = _ROOM if stays.all() else max(0.0, float(wanted[stays].min(initial=np.inf)))
+        return np.flatnonzero(stays[len(inside) :]), len(leave)
 
-    def _alive(self, chosen: npt.NDArray[np.bool_]) -> Slots:
-        slots = self._index.slots
-        return slots[chosen[slots]]
+    def _let_go(self, slots: Slots) -> None:
+        """They leave, and are remembered; whoever comes finds room."""
+        if len(slots):
+            self._sketch.left(self._index.codes_of(slots), self._frequency[slots])
+            self._drop(slots)
+            self._least = _ROOM
 
     def _drop(self, slots: Slots) -> None:
         if len(slots):
@@ -204,7 +218,7 @@ class RowCache(KeptRows):
 
     def forget(self, codes: Codes) -> None:
         """A row that is forgotten here leaves its table when others come in, like one that expires."""
-        self._drop(slots_of(codes, self._index))
+        self._let_go(slots_of(codes, self._index))
         gone = index_of(codes)
         rest = [some.without(gone) for some in self._newcomers]
         self._newcomers = [some for some in rest if len(some.codes)]
@@ -232,15 +246,3 @@ class RowCache(KeptRows):
         assert (self._expires[free] == _GONE).all()
         # What waits to come in is counted to the byte.
         assert self._newcomer_bytes == sum(some.nbytes for some in self._newcomers)
-
-
-def _widths(rows: pa.Table, first: npt.NDArray[Any], many: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Bytes of so many of these rows from each first one; all rows together have those of the table."""
-    widths = np.zeros(len(rows) + 1)
-    for column in rows.columns:
-        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-            widths[1:] += np.asarray(pc.fill_null(pc.binary_length(column), 0))
-    widths[1:] += (rows.nbytes - widths.sum()) / max(1, len(rows))
-    up_to, begin = np.cumsum(widths), np.maximum(first, 0)
-    taken: npt.NDArray[np.float64] = up_to[begin + many] - up_to[begin]
-    return taken

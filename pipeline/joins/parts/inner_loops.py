@@ -16,9 +16,12 @@ from pipeline.joins.parts.demand_loops import wanted as wanted
 from pipeline.joins.parts.demand_loops import wanted_by as wanted_by
 from pipeline.joins.parts.demand_loops import wanted_no_more as wanted_no_more
 from pipeline.joins.parts.demand_loops import worth_most as worth_most
+from pipeline.joins.parts.mixing import mixed
+from pipeline.joins.parts.sketch_loops import halve as halve
+from pipeline.joins.parts.sketch_loops import recall as recall
+from pipeline.joins.parts.sketch_loops import remember as remember
 
-_ODD = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F], np.uint64)
-_HALF, _FIRST = np.uint64(32), np.uint64(0)
+_HALF = np.uint64(32)
 
 _Codes = numba.types.Array(numba.uint64, 2, "C", readonly=True)  # of Arrow's memory, if keys are integers
 _Kept = numba.types.Array(numba.uint64, 2, "C")
@@ -34,14 +37,7 @@ _int = numba.int64
 @part
 def _bucket(codes: Any, row: Any, buckets: Any) -> Any:
     """A key's place in a table of any size."""
-    mixed = codes[row, _FIRST] * _ODD[0]
-    for word in range(1, codes.shape[1]):
-        mixed ^= mixed >> _HALF
-        mixed += codes[row, word]
-        mixed *= _ODD[word % 3]
-    mixed ^= mixed >> _HALF
-    mixed *= _ODD[1]
-    return ((mixed >> _HALF) * buckets) >> _HALF
+    return ((mixed(codes, row) >> _HALF) * buckets) >> _HALF
 
 
 # The loop through a chain stands in `find` and in `add`: as a part of its own it would count, for each key, the uses of
