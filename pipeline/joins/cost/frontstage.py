@@ -23,6 +23,7 @@ from pipeline.joins.parts.cache import RowCache
 
 _SHARES = [share / 32 for share in range(4, 32)]  # with less, the join behind would fill the cache too slowly
 _USUAL_SHARE = 0.25
+_NEARLY_ALL = 0.95  # of R in the cache: what is left is less than what comes until it is there
 _MANY_OFFERS = 20  # with so few hits nothing is held up
 WORTH_AN_OFFER = 3  # an iteration's last offer may be that much shorter than the longest
 
@@ -112,7 +113,7 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
 
     question = _remembering(question)
     planned = None if question.planned is None else passed_on(question.planned)
-    if parts.h_R >= question.R.R_t:
+    if parts.h_R >= _NEARLY_ALL * question.R.R_t:
         # The cache leaves absent keys alone, once it is full; until then, and when its rows grow old, all others come.
         # For absent keys alone pages of one row are best, and to fill the cache by them takes minutes.
         planned = question.planned or question.stream
