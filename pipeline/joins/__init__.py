@@ -37,7 +37,7 @@ JOINS: dict[str, Recipe] = {
     )
 }
 _STAGED = {behind.name: before(behind) for behind in JOINS.values() if not behind.has_front_stage}
-_PARTS = (Recipe.of(Fetch),)  # no join for a user, but measured and tested alone
+_PARTS = (Recipe.of(Fetch), before(Recipe.of(Fetch)))  # no joins for a user, but measured and tested alone
 _ALL = JOINS | {recipe.name: recipe for recipe in (*_STAGED.values(), *_PARTS)}
 # With settings: [dimensions.<d>.<name>].
 ALGORITHMS = {recipe.main.name: recipe.main for recipe in JOINS.values()} | {SETTINGS: FrontStage}

@@ -31,14 +31,10 @@ import pyarrow as pa
 
 from pipeline.compiling import numba
 from pipeline.generate.zipf import ZipfDraw
-from pipeline.joins import Options
+from pipeline.joins import Options, make
 from pipeline.joins.cost.frontstage import Settings, cache_bytes
 from pipeline.joins.cost.question import Stream
-from pipeline.joins.fetch import Fetch
-from pipeline.joins.frontstage import before
-from pipeline.joins.join import Join
 from pipeline.joins.parts.keyindex import KeyIndex
-from pipeline.joins.recipe import Recipe
 from pipeline.master.charged import ChargedMaster
 from pipeline.master.computed import ComputedRows
 from pipeline.master.disks import Disk, VirtualClock
@@ -76,17 +72,17 @@ class FrontStaged:
     """The front stage before the fetching stage of `auto`, with a cache of so many rows."""
 
     def __init__(self, rows: ComputedRows, h_R: int, skew: float) -> None:  # noqa: N803
-        clock, self._recipe = VirtualClock(), before(Recipe.of(Fetch))
+        clock = VirtualClock()
         self.master = ChargedMaster(rows, AT_ONCE, clock)
         stream = Stream(skew, WINDOW, by_integral=True)
         options = Options(
             stream=stream, settings={"cmeshjoin": Settings(h_R=h_R)},
             max_staleness=NEVER, absent_staleness=NEVER, clock=clock,
         )  # fmt: skip
-        probe = Join(self._recipe, self.master, 1 << 30, options)
+        probe = make("front stage + fetch", self.master, 1 << 30, options)
         self.cache_bytes = cache_bytes(h_R, probe.workplace.question)
         memory = options.accounting.memory_for(self.cache_bytes + max(LEAST_BEHIND, self.cache_bytes / 3))
-        self.join = Join(self._recipe, self.master, memory, options)
+        self.join = make("front stage + fetch", self.master, memory, options)
         self.p_N = stream.hits(h_R, self.join.relation)
         behind = Stream(skew, WINDOW, by_integral=True, beyond=h_R)
         self.optimum = behind.keys(WINDOW * (1 - self.p_N), self.join.relation) / WINDOW  # keys asked a sale

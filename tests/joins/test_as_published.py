@@ -160,7 +160,7 @@ def test_only_rows_that_are_wanted_more_often_than_a_fixed_threshold_come_in():
     join, keys = staged(threshold=often, h_R=2_000)
     one_batch(join, keys)
     one_batch(join, keys)
-    assert join.algorithm.threshold.value == often
+    assert join.algorithm.threshold == often
     wanted = Counter(keys.to_pylist())
     cached = join.algorithm.cache.rows["key"].to_pylist()
     assert cached
