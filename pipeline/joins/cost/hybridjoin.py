@@ -135,8 +135,10 @@ def _load(parts: Split, question: Question[Paged]) -> Load:
     window = _with(parts, question)
     if not parts.d_N:
         return window
-    if not window.reads:  # H is filled, and all of it served
-        return replace(window, waiting=parts.h_S)
+    if not window.reads:  # H is filled, an offer after the other, and all of it served
+        costs, first_offer = question.costs, min(1.0, question.offer / parts.h_S)
+        filling = _rate(parts, window, question) * (costs.c_S + costs.c_A + costs.c_E)  # its share of the time
+        return replace(window, waiting=parts.h_S * (1 - filling * (1 - first_offer) / 2))
     waiting = window.hits / window.reads  # what the first part serves waits for the next read like the others
     window = _with(replace(parts, h_S=max(1, round(parts.h_S - waiting))), question)
     return replace(window, waiting=window.waiting + waiting)
