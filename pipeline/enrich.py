@@ -38,9 +38,9 @@ def enrich(sales: pa.Table, dimensions: Sequence[Dimension], limits: WorkerSetti
 def _by_turns(
     sales: pa.Table, dimensions: Sequence[Dimension], limits: WorkerSettings
 ) -> tuple[pa.Table, list[Dimension]]:
-    """While the server works for one dimension, others are probed: three wait hardly longer than one.
+    """While the server works for one dimension, others are probed.
 
-    Also the dimensions, if any, whose keys repeat all of a sudden: an index was dropped in mid-run.
+    Also given: the dimensions, if any, whose keys repeat all of a sudden: an index was dropped in mid-run.
     """
     pieces: dict[str, list[pa.Table]] = {dimension.contract.name: [] for dimension in dimensions}
     under_way = deque((dimension.contract.name, dimension.enrich(sales, limits)) for dimension in dimensions)
