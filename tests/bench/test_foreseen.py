@@ -47,6 +47,10 @@ CASES = [
         *("x-hybridjoin", ROWS, SORTED, 1.0, 4.0),
         settings={"x-hybridjoin": xhybridjoin.Settings(d=20, l=1_000, published=True)},
     ),
+    Case(  # the same, said in rows that fill no whole number of pages
+        *("x-hybridjoin", ROWS, SORTED, 1.0, 4.0),
+        settings={"x-hybridjoin": xhybridjoin.Settings(d=3, d_N=ROWS, published=True)},
+    ),
     Case("inlj", ROWS, SORTED, 1.2, 0.02, 0.2),
     Case("inlj", ROWS, SCATTERED, 1.0, 0.1),
     Case("inlj", ROWS, SCATTERED, 1.2, 0.3),

@@ -127,8 +127,9 @@ def load(
     parts: Split, R: Relation, stream: Stream, first: bool = False, a_block: float = 0.0, best: bool = False
 ) -> Load:
     """The pages that are read for a window: see `page_reads`."""
-    stay = parts.d_N / parts.d if parts.d_N else parts.l
-    return page_reads(stream, R, pages(parts.d, R), parts.h_S, stay, first, a_block, best)
+    k = pages(parts.d, R)  # of which the last may be short: all rows are all pages
+    stay = min(parts.d_N / parts.d, k) if 0 < parts.d_N < R.R_t else k if parts.d_N else parts.l
+    return page_reads(stream, R, k, parts.h_S, stay, first, a_block, best)
 
 
 def _load(parts: Split, question: Question[Paged]) -> Load:
