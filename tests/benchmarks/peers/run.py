@@ -44,6 +44,10 @@ class PeerFailed(Exception):
     """It ended by itself."""
 
 
+class TooShort(Exception):
+    """It was through before it could be looked at twice."""
+
+
 def main() -> None:
     chosen = arguments().parse_args()
     folder = Path(tempfile.mkdtemp(prefix="millrace-peers-"))
@@ -109,7 +113,10 @@ def timed(
             done = until(int(chosen.sales * share), peer, task, process)
             return snapshot(done, by_kind(process.pid, up.pids), up.asked())
 
-        found = between(look(WARM_UP), look(END))
+        first, last = look(WARM_UP), look(END)
+        if last.done == first.done:
+            raise TooShort(f"{peer.name} had {first.done:,} of {chosen.sales:,} sales at the first look; give more")
+        found = between(first, last)
         found["peak megabytes"] = peaks(by_kind(process.pid, up.pids))
         until(chosen.sales, peer, task, process)
     shutil.rmtree(task.folder)

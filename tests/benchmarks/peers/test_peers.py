@@ -165,7 +165,7 @@ def test_the_hand_written_loop_is_right(tmp_path: Path, topic: str, seeded: Stac
 @pytest.mark.timeout(900)
 def test_a_run_in_small_measures_every_peer_it_is_told_of(tmp_path: Path) -> None:
     told = tmp_path / "peers.json"
-    small = "--sales 60000 --products 2000 --customers 2000 --turns 1 --dimensions 1 --peers loop millrace"
+    small = "--sales 600000 --products 2000 --customers 2000 --turns 1 --dimensions 1 --peers loop millrace"
     command = [sys.executable, "-m", "tests.benchmarks.peers.run", *small.split(), "--output", str(told)]
     subprocess.run(command, cwd=run.ROOT, check=True)
     medians = json.loads(told.read_text())["medians"]
