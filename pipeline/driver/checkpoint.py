@@ -1,4 +1,4 @@
-"""Spark's checkpoint folder: which batches are planned and done, and where each of them ended."""
+"""Spark's checkpoint folder as a job uses it: held against a second job, set back, gone on from."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.driver.origin import Ends
+from pipeline.driver.progress import Progress
 from pipeline.errors import WarehouseRefused
 
 if TYPE_CHECKING:
@@ -19,40 +20,14 @@ if TYPE_CHECKING:
 _DONE = 'v1\n{"nextBatchWatermarkMs":0}'  # what Spark writes down of a batch that is done
 
 
-class Checkpoint:
-    """The folder, wherever it lies: read and written through Hadoop's file systems, as Spark does.
-
-    `offsets/N` says where batch N ends, and is written before anything of it is read; `commits/N` that it is done;
-    `sources/0/0` where the first batch begins; `metadata` which query it is.
-    """
+class Checkpoint(Progress):
+    """The folder, wherever it lies: read and written through Hadoop's file systems, as Spark does."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
         self._jvm = cast(Any, spark.sparkContext._jvm)
         self._root = self._jvm.org.apache.hadoop.fs.Path(path)
         self._files: Any = self._root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-
-    @property
-    def planned(self) -> int | None:
-        """The last batch whose offsets are written down, done or not."""
-        return self._last("offsets")
-
-    @property
-    def done(self) -> int | None:
-        """The last batch that Spark holds for finished."""
-        return self._last("commits")
-
-    def ends(self, batch: int | None) -> Ends | None:
-        """Where a batch ended, or without one where the first begins; None if the checkpoint does not say (any more).
-
-        Spark keeps the offsets of the last hundred batches.
-        """
-        name = "sources/0/0" if batch is None else f"offsets/{batch}"
-        return dict(json.loads(self._text(name).splitlines()[-1])) if self._has(name) else None
-
-    def id(self) -> str | None:
-        """The identity Spark gave the query when the checkpoint was made."""
-        return str(json.loads(self._text("metadata"))["id"]) if self._has("metadata") else None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -100,14 +75,10 @@ class Checkpoint:
         uri = self._files.makeQualified(self._root).toUri()
         return Path(str(uri.getPath())) if uri.getScheme() == "file" else None
 
-    def _last(self, name: str) -> int | None:
-        return max(self._numbers(name), default=None)
-
-    def _numbers(self, name: str) -> list[int]:
-        if not self._has(name):
+    def _names(self, folder: str) -> list[str]:
+        if not self._has(folder):
             return []
-        names = [status.getPath().getName() for status in self._files.listStatus(self._path(name))]
-        return [int(name) for name in names if name.isdigit()]
+        return [str(status.getPath().getName()) for status in self._files.listStatus(self._path(folder))]
 
     def _has(self, name: str) -> bool:
         return bool(self._files.exists(self._path(name)))

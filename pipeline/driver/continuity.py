@@ -12,14 +12,14 @@ import json
 
 from pipeline.config.settings import Settings
 from pipeline.driver import topic_checks
-from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.origin import Ends, Origin, of_note
+from pipeline.driver.progress import Progress
 from pipeline.driver.topics import Topics
 from pipeline.errors import WarehouseRefused
-from pipeline.warehouse.port import Standing, Warehouse
+from pipeline.warehouse.port import Standing, WrittenTables
 
 
-def require(checkpoint: Checkpoint, settings: Settings, warehouse: Warehouse) -> Origin:
+def require(checkpoint: Progress, settings: Settings, warehouse: WrittenTables) -> Origin:
     """The origin of the last batch written. Refuses tables and a checkpoint that do not fit together."""
     facts, *sides = warehouse.standings()
     origin = of_note(warehouse.last_note())
@@ -30,14 +30,14 @@ def require(checkpoint: Checkpoint, settings: Settings, warehouse: Warehouse) ->
     return origin
 
 
-def require_topics(checkpoint: Checkpoint, warehouse: Warehouse, topics: Topics, origin: Origin) -> None:
+def require_topics(checkpoint: Progress, warehouse: WrittenTables, topics: Topics, origin: Origin) -> None:
     """Refuse topics that are not those that were read, or that no longer have what comes next."""
     topic_checks.require_same(topics, origin)
     topic_checks.require_present(topics, next_offsets(checkpoint, warehouse.last_batch()), origin)
 
 
 def require_tables_of(
-    checkpoint: Checkpoint, settings: Settings, facts: Standing, sides: list[Standing], origin: Origin
+    checkpoint: Progress, settings: Settings, facts: Standing, sides: list[Standing], origin: Origin
 ) -> None:
     """Refuse tables that are not this checkpoint's, or that are not of one moment."""
     name = settings.job.name
@@ -49,14 +49,14 @@ def require_tables_of(
         _side_table_agrees(side, facts, name)
 
 
-def next_offsets(checkpoint: Checkpoint, written: int | None) -> Ends:
+def next_offsets(checkpoint: Progress, written: int | None) -> Ends:
     """What the next batch begins with. A batch that is written is not read again, though it may not be done."""
     done = checkpoint.done
     last = max((batch for batch in (done, written) if batch is not None), default=None)
     return checkpoint.ends(last) or {}
 
 
-def _same_stream(table: Standing, checkpoint: Checkpoint, name: str) -> None:
+def _same_stream(table: Standing, checkpoint: Progress, name: str) -> None:
     known, found = table.checkpoint, checkpoint.id()
     if known and found and known != found:
         raise WarehouseRefused(
@@ -66,7 +66,7 @@ def _same_stream(table: Standing, checkpoint: Checkpoint, name: str) -> None:
         )
 
 
-def _nothing_planned_beyond(checkpoint: Checkpoint) -> None:
+def _nothing_planned_beyond(checkpoint: Progress) -> None:
     done, planned = checkpoint.done, checkpoint.planned
     following = 0 if done is None else done + 1
     if (planned is not None and planned > following) or (done is not None and (planned is None or planned < done)):
@@ -77,7 +77,7 @@ def _nothing_planned_beyond(checkpoint: Checkpoint) -> None:
         )
 
 
-def _refuse_table_behind(facts: Standing, checkpoint: Checkpoint, name: str) -> None:
+def _refuse_table_behind(facts: Standing, checkpoint: Progress, name: str) -> None:
     done = checkpoint.done
     if done is None or (facts.batch is not None and facts.batch >= done):
         return
@@ -90,7 +90,7 @@ def _refuse_table_behind(facts: Standing, checkpoint: Checkpoint, name: str) -> 
     )
 
 
-def _same_offsets(facts: Standing, checkpoint: Checkpoint, origin: Origin) -> None:
+def _same_offsets(facts: Standing, checkpoint: Progress, origin: Origin) -> None:
     """Where folders cannot be locked, two jobs may have put down the same batch with different ends."""
     ends = checkpoint.ends(facts.batch) if facts.batch is not None else None
     for topic, parts in (ends or {}).items():
@@ -104,7 +104,7 @@ def _same_offsets(facts: Standing, checkpoint: Checkpoint, origin: Origin) -> No
                 )
 
 
-def _table_not_ahead(facts: Standing, checkpoint: Checkpoint, name: str, origin: Origin) -> None:
+def _table_not_ahead(facts: Standing, checkpoint: Progress, name: str, origin: Origin) -> None:
     written, planned = facts.batch, checkpoint.planned
     if written is None or (planned is not None and written <= planned):
         return

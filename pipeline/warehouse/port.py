@@ -41,15 +41,11 @@ class Standing:
     taken_back: str | None = None  # the operation after that batch that took its rows out of the table again
 
 
-class Warehouse(Protocol):
-    """The driver's side. A batch is in the facts table entirely or not at all, however often it is tried."""
+class WrittenTables(Protocol):
+    """What the tables say of the batches in them: looked at, not touched."""
 
     def standings(self) -> list[Standing]:
-        """How the tables stand, the facts first: looked at, not touched. A table that is missing has no batch."""
-        ...
-
-    def prepare(self) -> None:
-        """Create or check the tables and complete what the last run left half done. Call it before what follows."""
+        """How the tables stand, the facts first. A table that is missing has no batch."""
         ...
 
     def last_batch(self) -> int | None:
@@ -57,7 +53,18 @@ class Warehouse(Protocol):
         ...
 
     def last_note(self) -> dict[str, Any] | None:
-        """The note of that batch; None if there is none or its commit has left the log. Needs no `prepare`."""
+        """The note of that batch; None if there is none or its commit has left the log."""
+        ...
+
+
+class Warehouse(WrittenTables, Protocol):
+    """The driver's side. A batch is in the facts table entirely or not at all, however often it is tried.
+
+    `prepare` is called before all but what the tables say.
+    """
+
+    def prepare(self) -> None:
+        """Create or check the tables and complete what the last run left half done."""
         ...
 
     def commit(self, batch: Batch) -> int:
