@@ -15,6 +15,7 @@ from pipeline.commands import (
     calibrate,
     contracts,
     demo,
+    doctor,
     down,
     explain,
     failures,
@@ -39,8 +40,8 @@ from pipeline.commands.options import Config, Set, before
 from pipeline.watch import logs
 
 COMMANDS = (
-    demo, up, down, sql, seed, generate, run, explain, calibrate, top, status, reconcile, jars, submit, maintain,
-    rewind, skip, settings, contracts, joins,
+    demo, up, down, sql, seed, generate, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
+    maintain, rewind, skip, settings, contracts, joins,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from pipeline import joins
-from pipeline.driver.topics import Topics
+from pipeline.driver.topics import ANSWER_WITHIN, Topics
 from pipeline.kafka.client import client_of
 from pipeline.master.open import open_master
 from pipeline.master.port import MasterTable
@@ -24,12 +24,15 @@ def check(plan: Plan) -> None:
                 log.warning(remark)
 
 
-def check_topics(plan: Plan) -> None:
-    """Refuse topics that are not there, a broker that does not answer, and settings that the reader cannot follow."""
+def check_topics(plan: Plan, within: float = ANSWER_WITHIN) -> None:
+    """Refuse topics that are not there or may not be read, a broker that does not answer in so many seconds, and
+    settings that the reader cannot follow."""
     kafka = plan.settings.kafka
     if kafka.reader == "direct":
         client_of(kafka.bootstrap, kafka.java)
-    Topics(kafka).check()
+    topics = Topics(kafka, within)
+    topics.check()
+    topics.require_readable()
 
 
 def check_dimension(plan: Plan, name: str, master: MasterTable) -> list[str]:

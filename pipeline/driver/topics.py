@@ -7,23 +7,24 @@ from collections import Counter
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AclOperation, OffsetSpec  # type: ignore[attr-defined]
 
 from pipeline.config.settings import KafkaSettings
 from pipeline.driver.brokers import Brokers, Quiet
 from pipeline.driver.origin import Ends
 from pipeline.errors import BadSetting
+from pipeline.kafka.cluster import not_allowed
 
-_ANSWER_WITHIN = 15.0  # seconds
+ANSWER_WITHIN = 15.0  # seconds
 _EARLIEST, _LATEST = -2, -1  # as Spark writes them in place of an offset
 _BOTH = (_EARLIEST, _LATEST)
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero: the broker is older than topic ids
 
 
 class Topics:
-    def __init__(self, kafka: KafkaSettings) -> None:
-        self._kafka = kafka
-        self._brokers = Brokers(kafka.bootstrap, kafka.librdkafka, _ANSWER_WITHIN)
+    def __init__(self, kafka: KafkaSettings, within: float = ANSWER_WITHIN) -> None:
+        self._kafka, self._within = kafka, within
+        self._brokers = Brokers(kafka.bootstrap, kafka.librdkafka, within)
         self._admin = self._brokers.admin
 
     def check(self) -> None:
@@ -57,16 +58,15 @@ class Topics:
 
         Left out: topics that are not there, or all if the broker gives no ids.
         """
-        wanted = TopicCollection(list(self._partitions()) if self._kafka.topic_pattern else list(self._kafka.topics))
-        described = self._admin.describe_topics(wanted, request_timeout=_ANSWER_WITHIN) if wanted.topic_names else {}
-        found = {}
-        for topic, future in described.items():
-            try:
-                found[topic] = str(future.result(timeout=_ANSWER_WITHIN).topic_id)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
+        found = {topic: str(described.topic_id) for topic, described in self._described().items()}
         return {topic: of_topic for topic, of_topic in found.items() if of_topic != _NO_ID}
+
+    def require_readable(self) -> None:
+        """Refuse topics that this account may see and not read. A broker older than 2.3 does not tell."""
+        for topic, described in self._described(include_authorized_operations=True).items():
+            allowed = described.authorized_operations
+            if allowed and AclOperation.READ not in allowed:
+                raise not_allowed(topic, self._kafka.librdkafka.get("sasl.username"))
 
     def extents(self, partitions: Ends) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """The first offset that Kafka still has of each of these partitions, and the one behind its last."""
@@ -85,20 +85,33 @@ class Topics:
         )
         try:
             consumer.assign([TopicPartition(topic, partition, offset)])
-            found = consumer.poll(_ANSWER_WITHIN)
+            found = consumer.poll(self._within)
             return found if found is not None and found.error() is None else None
         finally:
             consumer.close()
 
+    def _described(self, **more: bool) -> dict[str, Any]:
+        """What the broker says of each topic that is there."""
+        wanted = TopicCollection(list(self._partitions()) if self._kafka.topic_pattern else list(self._kafka.topics))
+        asked = self._admin.describe_topics(wanted, request_timeout=self._within, **more) if wanted.topic_names else {}
+        found = {}
+        for topic, future in asked.items():
+            try:
+                found[topic] = future.result(timeout=self._within)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+        return found
+
     def _partitions(self) -> dict[str, list[int]]:
-        kafka, known = self._kafka, self._admin.list_topics(timeout=_ANSWER_WITHIN).topics
+        kafka, known = self._kafka, self._admin.list_topics(timeout=self._within).topics
         return {topic: list(found.partitions) for topic, found in known.items() if kafka.may_read(topic)}
 
     def _offsets(self, given: dict[str, dict[str, int]], symbol: int) -> dict[tuple[str, int], int]:
         spec = OffsetSpec.earliest() if symbol == _EARLIEST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(t, int(p)): spec for t, ps in given.items() for p, at in ps.items() if at == symbol}
         found = self._admin.list_offsets(asked) if asked else {}
-        return {(at.topic, at.partition): done.result(timeout=_ANSWER_WITHIN).offset for at, done in found.items()}
+        return {(at.topic, at.partition): done.result(timeout=self._within).offset for at, done in found.items()}
 
     def backlog(self, committed: dict[str, dict[str, int]]) -> dict[str, int]:
         """Messages by topic behind the offsets the last batch ended at. Spark commits no consumer-group offsets."""
@@ -107,7 +120,7 @@ class Topics:
         waiting: Counter[str] = Counter()
         for partition, future in self._admin.list_offsets(wanted).items() if wanted else ():
             done = committed[partition.topic][str(partition.partition)]
-            waiting[partition.topic] += max(0, future.result(timeout=_ANSWER_WITHIN).offset - done)
+            waiting[partition.topic] += max(0, future.result(timeout=self._within).offset - done)
         return dict(waiting)
 
 

@@ -13,11 +13,16 @@ from pathlib import Path
 from pipeline.errors import MillraceError
 
 
-def folder(name: str) -> Path:
-    """The part of the cache called `name`, made if need be. `MILLRACE_CACHE` moves the whole."""
+def place(name: str) -> Path:
+    """Where the part of the cache called `name` is, or will be. `MILLRACE_CACHE` moves the whole."""
     chosen = os.environ.get("MILLRACE_CACHE")
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millrace"
-    part = base.expanduser() / name
+    return base.expanduser() / name
+
+
+def folder(name: str) -> Path:
+    """The part of the cache called `name`, made if need be."""
+    part = place(name)
     try:
         part.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -76,8 +76,23 @@ def read_lock_of(of_set: str, lock: Path | None = None) -> list[Jar]:
 
 def for_spark(*uris: str, stores: Iterable[str] = ()) -> list[Path]:
     """What Spark needs for Kafka, for Delta, and for the stores that these URIs name."""
+    return [jar for of_set in _sets(uris, stores) for jar in fetch(of_set)]
+
+
+def not_here(*uris: str) -> list[Jar]:
+    """Those of `for_spark` that it would have to fetch first. Fetches and makes nothing."""
+    return _missing([jar for of_set in _sets(uris) for jar in read_lock_of(of_set)], downloads.place("jars"))
+
+
+def repository() -> str:
+    """Where jars are fetched from."""
+    named = os.environ.get("MILLRACE_MAVEN_REPOSITORY") or os.environ.get("DEFAULT_ARTIFACT_REPOSITORY")
+    return named.rstrip("/") + "/" if named else ""
+
+
+def _sets(uris: Iterable[str], stores: Iterable[str] = ()) -> list[str]:
     named = {STORES[scheme] for uri in uris if (scheme := urlsplit(uri).scheme) in STORES}
-    return [jar for of_set in ("spark", *sorted({*named, *stores})) for jar in fetch(of_set)]
+    return ["spark", *sorted({*named, *stores})]
 
 
 def fetch(of_set: str, lock: Path | None = None) -> list[Path]:
@@ -127,8 +142,7 @@ def _verify(jar: Jar, fetched: Path) -> None:
 
 
 def _run_ivy(jars: list[Jar], folder: Path) -> None:
-    repository = os.environ.get("MILLRACE_MAVEN_REPOSITORY") or os.environ.get("DEFAULT_ARTIFACT_REPOSITORY")
-    root = f" root={quoteattr(repository.rstrip('/') + '/')}" if repository else ""
+    root = f" root={quoteattr(repository())}" if repository() else ""
     (folder / "settings.xml").write_text(
         f'<ivysettings><settings defaultResolver="r"/><caches defaultCacheDir={quoteattr(f"{folder}/ivy")}/><resolvers>'
         # Without poms there is one request a jar; our sha256 replaces the repository's weaker sums.
@@ -151,7 +165,7 @@ def _run_ivy(jars: list[Jar], folder: Path) -> None:
     lacking = [jar.coordinate for jar in jars if not (folder / jar.file).exists()]
     if done.returncode or lacking:
         raise JarsFailed(
-            f"could not fetch {', '.join(lacking) or 'jars'} from {repository or 'the public Maven repository'}. "
+            f"could not fetch {', '.join(lacking) or 'jars'} from {repository() or 'the public Maven repository'}. "
             f"Check the network (a proxy is given to Java by JAVA_TOOL_OPTIONS), or name a repository of your own in "
             f"MILLRACE_MAVEN_REPOSITORY. Ivy said: {_reason(done.stdout + done.stderr)}"
         )

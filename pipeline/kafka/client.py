@@ -67,6 +67,10 @@ class Client:
     tls: Tls | None = None
     login: Login | None = None
 
+    @property
+    def user(self) -> str | None:
+        return self.login.user if self.login else None
+
 
 def client_of(bootstrap: str, java: Mapping[str, str]) -> Client:
     """The client that Spark's source would be with these settings. What it cannot be is refused by name."""

@@ -90,7 +90,7 @@ class Cluster:
         self._addresses.update({known.node_id: (known.host, known.port) for known in answer.brokers})
         for topic in answer.topics:
             if topic.error_code == _NOT_ALLOWED:
-                raise not_allowed(topic.name, self.client)
+                raise not_allowed(topic.name, self.client.user)
             for part in topic.partitions:
                 if part.leader_id in self._addresses:
                     self._leaders[topic.name, part.partition_index] = part.leader_id
@@ -98,9 +98,10 @@ class Cluster:
                     self._leaders.pop((topic.name, part.partition_index), None)
 
 
-def not_allowed(topic: str, client: Client) -> BadSetting:
-    who = client.login.user if client.login else "this client"
-    return BadSetting(f"Kafka does not let {who} read topic {topic}. Its principal needs READ and DESCRIBE.")
+def not_allowed(topic: str, user: str | None) -> BadSetting:
+    return BadSetting(
+        f"Kafka does not let {user or 'this client'} read topic {topic}. Its principal needs READ and DESCRIBE."
+    )
 
 
 _kept: dict[Client, Cluster] = {}

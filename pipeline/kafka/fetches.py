@@ -103,7 +103,7 @@ def taken(rest: Rest, part: Any, cluster: Cluster) -> Came | None:
             f"them was written. Look at the broker's disk and its log."
         )
     if part.error_code == _NOT_ALLOWED:
-        raise not_allowed(rest.whole.topic, cluster.client)
+        raise not_allowed(rest.whole.topic, cluster.client.user)
     if part.error_code:  # a leader that is not there, not yet, or another one; or what is told in the end
         raise NotYet(f"{rest.whole}: {for_code(part.error_code).__name__}", leads=False)
     if part.log_start_offset > rest.first:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import MasterData
 from pipeline.master.mysql.master import MySqlMaster
-from pipeline.master.port import MasterTable
+from pipeline.master.mysql.server import facts_of
+from pipeline.master.port import MasterTable, ServerFacts
 
 
 @contextmanager
@@ -19,3 +20,8 @@ def open_master(settings: MasterData, dimension: DimensionContract) -> Iterator[
         yield master
     finally:
         master.close()
+
+
+def look_at_server(settings: MasterData) -> ServerFacts:
+    """What the server says of itself and of the account. Fails as the first read of a table would."""
+    return facts_of(settings)

@@ -173,8 +173,25 @@ class Master(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class ServerFacts:
+    """What a server says of itself and of the account it is asked by, for whoever looks after both."""
+
+    version: str
+    encryption: str  # of this session; empty: there is none
+    more_rights: tuple[str, ...]  # what the account may do beside reading, as the server says it
+    ahead: float  # seconds by which its clock is ahead of this machine's, half a round trip more or less
+    most_connections: int
+    connections: int  # open now, this one included
+    lacks_for_a_feed: tuple[str, ...]  # what a feed of the tables' changes would need here
+
+
 class MasterTable(Master, Protocol):
     """A master table on a server, which may be other than its contract says."""
+
+    def collations(self) -> dict[str, str]:
+        """By which the server compares the natural key's columns of text."""
+        ...
 
     def verify(self, needs_unique_index: bool = True) -> list[str]:
         """Compare the table with the contract: fails with every violation, returns what is worth knowing.

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -118,9 +118,7 @@ class _Table:
         self._spark, self._contract, self._log, self._wishes = spark, contract, log, wishes
         self._storage_options = plan.settings.warehouse.storage_options
         self._name = f"delta.{quoted(log.uri)}"
-        self._day = next(
-            (c.name for c in contract.columns if c.name in contract.partition_by and _is_day(c.type)), None
-        )
+        self._day = _day_of(contract)
         self._today = wishes.today or datetime.now(timezone.utc).date()
 
     def steps(self) -> Iterator[str]:
@@ -129,7 +127,8 @@ class _Table:
                 yield from does()
 
     def _optimize(self) -> Iterator[str]:
-        found = self._small_files()
+        self._log.refresh()
+        found = small_files(self._log, self._contract, self._wishes.target, self._today)
         files, after = sum(p.files for p in found), sum(p.merged(self._wishes.target) for p in found)
         what = f"merge {files:,} small files of {len(found)} closed partitions into about {after:,}"
         if not found or self._wishes.dry_run:
@@ -140,19 +139,6 @@ class _Table:
         closed = f" WHERE {quoted(self._day)} < DATE'{self._today}'" if self._day else ""
         done = self._spark.sql(f"OPTIMIZE {self._name}{closed}").collect()[0].metrics
         yield f"{what}: {done.numFilesRemoved:,} became {done.numFilesAdded:,}"
-
-    def _small_files(self) -> list[SmallFiles]:
-        """For each closed partition with two or more of them."""
-        self._log.refresh()
-        files = pa.table(self._log.table.get_add_actions(flatten=True))
-        partition = [f"partition.{name}" for name in self._contract.partition_by]
-        grouped: dict[tuple[object, ...], list[int]] = {}
-        for row in files.select([*partition, "size_bytes"]).to_pylist():
-            day = row.get(f"partition.{self._day}")
-            closed = self._day is None or (day is not None and day < self._today)
-            if closed and row["size_bytes"] < self._wishes.target:
-                grouped.setdefault(tuple(row[name] for name in partition), []).append(row["size_bytes"])
-        return [SmallFiles(len(sizes), sum(sizes)) for sizes in grouped.values() if len(sizes) > 1]
 
     def _shorten_log(self) -> Iterator[str]:
         self._log.refresh()
@@ -183,6 +169,23 @@ class _Table:
             return
         self._spark.sql(vacuum)
         yield f"delete the files that left the table more than {hours} h ago: done"
+
+
+def small_files(log: TableLog, contract: TableContract, target: int, today: date) -> list[SmallFiles]:
+    """For each closed partition with two or more of them. Without days every partition is taken for closed."""
+    files = pa.table(log.table.get_add_actions(flatten=True))
+    partition, by_day = [f"partition.{name}" for name in contract.partition_by], _day_of(contract)
+    grouped: dict[tuple[object, ...], list[int]] = {}
+    for row in files.select([*partition, "size_bytes"]).to_pylist():
+        day = row.get(f"partition.{by_day}")
+        closed = by_day is None or (day is not None and day < today)
+        if closed and row["size_bytes"] < target:
+            grouped.setdefault(tuple(row[name] for name in partition), []).append(row["size_bytes"])
+    return [SmallFiles(len(sizes), sum(sizes)) for sizes in grouped.values() if len(sizes) > 1]
+
+
+def _day_of(contract: TableContract) -> str | None:
+    return next((c.name for c in contract.columns if c.name in contract.partition_by and _is_day(c.type)), None)
 
 
 def _is_day(kind: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -61,11 +61,7 @@ def scratch(settings: Settings) -> Place:
 
 def refuse_unusable(settings: Settings) -> None:
     """Write and delete a small file where the tables and the checkpoint are to be, before Spark starts."""
-    if tables(settings).is_local and "%" in tables(settings).folder:
-        raise BadSetting(
-            f"warehouse.path = {settings.warehouse.path}: deltalake cannot read tables below a folder with a % in its "
-            f"name. Name another folder."
-        )
+    refuse_unreadable(settings)
     for place in (tables(settings), checkpoint(settings), scratch(settings)):
         if place.is_local:
             if reason := ask(place.folder):
@@ -74,12 +70,21 @@ def refuse_unusable(settings: Settings) -> None:
             _try_store(place)
 
 
+def refuse_unreadable(settings: Settings) -> None:
+    """Refuse a name that deltalake cannot read."""
+    if tables(settings).is_local and "%" in tables(settings).folder:
+        raise BadSetting(
+            f"warehouse.path = {settings.warehouse.path}: deltalake cannot read tables below a folder with a % in its "
+            f"name. Name another folder."
+        )
+
+
 def _try_store(place: Place) -> None:
     name = f"_millrace-{uuid.uuid4().hex}"  # Delta and Spark take no notice of what begins so
     if (endpoint := place.endpoint) and not re.match(r"https?://[\w.\[-]", endpoint):
         raise StorageFailed(sentence(place, "InvalidUri"))  # deltalake panics at it
     with told(place):
-        store = storage.filesystem(place.uri, {**_SOON, **place.options})
+        store = storage.filesystem(place.uri, soon(place.options))
         sink = store.open_output_stream(name)
         pq.write_table(pa.table({"may_be_deleted": pa.array([], pa.int32())}), sink)
         sink.close()
@@ -91,8 +96,7 @@ def ask(folder: str) -> str | None:
 
     A folder that is not there yet is not made: a backup may be about to be put there.
     """
-    while not os.path.lexists(folder):
-        folder = os.path.dirname(folder)
+    folder = _nearest(folder)
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".millrace-") as file:
             file.write(b"\0" * 65_536)
@@ -102,6 +106,38 @@ def ask(folder: str) -> str | None:
     except OSError as error:
         return os.strerror(error.errno) if error.errno else str(error)
     return os.strerror(errno.ENOSPC) if free < _LEAST_FREE else None
+
+
+def look(place: Place) -> int:
+    """The bytes that are free on a local place's disk. Writes nothing, and refuses what that tells already."""
+    folder = _nearest(place.folder)
+    reason = None
+    try:
+        disk = os.statvfs(folder)
+        if not os.path.isdir(folder):
+            reason = errno.ENOTDIR
+        elif disk.f_flag & os.ST_RDONLY:
+            reason = errno.EROFS
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            reason = errno.EACCES
+        elif (free := disk.f_bavail * disk.f_frsize) >= _LEAST_FREE:
+            return free
+    except OSError as error:
+        reason = error.errno
+    said = os.strerror(reason or errno.ENOSPC)
+    raise StorageFailed(sentence(place, said) or f"{place}: {said}.")
+
+
+def soon(options: Mapping[str, str]) -> dict[str, str]:
+    """A store's options, with which a person need not wait long for its answer."""
+    return {**_SOON, **options}
+
+
+def _nearest(folder: str) -> str:
+    """The folder, or the first above it that is there."""
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def sentence_of(failure: object, settings: Settings) -> str | None:

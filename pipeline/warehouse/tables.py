@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pyarrow.fs import FileSelector
 from pipeline.config.contracts import TableColumn, TableContract
 from pipeline.errors import WarehouseRefused
 from pipeline.warehouse.log import TableDescription, TableLog
-from pipeline.warehouse.storage import filesystem, make_folder
+from pipeline.warehouse.storage import filesystem, is_local, make_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,9 +106,17 @@ def _list(columns: Sequence[str]) -> str:
     return f"({', '.join(columns)})"
 
 
+def refuse_unmakeable(uri: str, contract: TableContract, storage_options: dict[str, str]) -> None:
+    """Refuse what `open_table` would of a table that is not there yet. Makes nothing."""
+    _refuse_names(contract, uri)
+    if not is_local(uri) or Path(uri).is_dir():
+        _refuse_other_files(contract, uri, storage_options)
+
+
 def _create(uri: str, contract: TableContract, storage_options: dict[str, str]) -> None:
     """By deltalake: the first batch need not wait for Spark's first table."""
     _refuse_names(contract, uri)
+    make_folder(uri)
     _refuse_other_files(contract, uri, storage_options)
     fields = [
         Field(
@@ -144,7 +153,6 @@ def _refuse_names(contract: TableContract, uri: str) -> None:
 
 
 def _refuse_other_files(contract: TableContract, uri: str, storage_options: dict[str, str]) -> None:
-    make_folder(uri)
     folder = filesystem(uri, storage_options)
     there = [
         found

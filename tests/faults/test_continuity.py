@@ -17,6 +17,7 @@ from pipeline.config.settings import Settings, load
 from pipeline.driver import continuity
 from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.origin import Origin
+from pipeline.driver.progress import SeenProgress
 from pipeline.driver.session import open_session
 from pipeline.driver.topics import Topics
 from pipeline.errors import TopicChanged, WarehouseRefused
@@ -25,6 +26,7 @@ from pipeline.generate.run import generate
 from pipeline.generate.workload import Workload
 from pipeline.laptop.stack.stack import Stack, StackInfo
 from pipeline.plan import resolve
+from pipeline.warehouse import places
 from pipeline.warehouse.warehouse import make_warehouse
 from tests.kit.running import Job
 
@@ -89,6 +91,9 @@ def start(spark: SparkSession) -> Callable[[Settings], Origin]:
         plan = resolve(settings)
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
+        seen = SeenProgress(places.checkpoint(settings))  # what `millrace doctor` goes by
+        assert (seen.done, seen.planned, seen.id()) == (checkpoint.done, checkpoint.planned, checkpoint.id())
+        assert seen.ends(seen.done) == checkpoint.ends(seen.done)
         origin = continuity.require(checkpoint, settings, warehouse)
         continuity.require_topics(checkpoint, warehouse, Topics(settings.kafka), origin)
         return origin

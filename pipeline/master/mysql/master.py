@@ -87,6 +87,9 @@ class MySqlMaster:
         self._known, self._collations = catalogue.statements(self._dimension), None
         return notes(catalogue, self._dimension) + without_unique_index(catalogue, self._dimension)
 
+    def collations(self) -> dict[str, str]:
+        return {part.name: part.collation for part in self._statements().key if part.form == "string"}
+
     def lookup(self, keys: pa.Array) -> pa.Table:
         """One query, unless its text would exceed the server's `max_allowed_packet`."""
         return self.begin_lookup(keys).answer()
