@@ -9,7 +9,7 @@ import typer
 
 from pipeline.commands.options import Config, Set, chosen
 
-_LONGEST_NAME = 24
+_LONGEST_NAME = 30
 
 
 def command(

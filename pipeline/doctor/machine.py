@@ -29,7 +29,7 @@ def checks(patient: Patient) -> list[Check]:
         Check("packages", packages),
         Check("java", java),
         Check("jars", jars_here),
-        *(Check(f"place {place.setting}", partial(disk, place)) for place in disks),
+        *(Check(f"disk {place.setting}", partial(disk, place)) for place in disks),
     ]
 
 
@@ -99,14 +99,14 @@ def jars_here(patient: Patient) -> Iterator[Finding]:
 def disk(place: Place, patient: Patient) -> Iterator[Finding]:
     """Whether a local place can be written and has room; nothing is written to find out."""
     if not place.is_local:
-        yield not_checked(f"{place} is a store: whether it can be written is known when it is", "")
+        yield not_checked(f"{place.uri} is in a store; whether that can be written is known only by writing")
         return
     places.refuse_unreadable(patient.settings)
     free = places.look(place)
     if free < _LITTLE:
         yield warning(
-            f"{place}: {rounded(free)} are free",
+            f"{rounded(free)} are free at {place.folder}",
             "Make room there, or move the folder to a larger disk and name that. A full disk stops the job.",
         )
     else:
-        yield ok(f"{place}: {rounded(free)} are free")
+        yield ok(f"{rounded(free)} are free at {place.folder}")

@@ -271,7 +271,7 @@ def test_a_folder_with_other_files_and_a_file_for_a_folder_are_failures(job: Job
     told = job.doctor()
     assert told.code == 1
     assert "the folder is not empty, but not a Delta table" in told.of("table fact_sales", "failure")
-    assert "a file stands where a folder is needed" in told.of("place job.checkpoint", "failure")
+    assert "a file stands where a folder is needed" in told.of("disk job.checkpoint", "failure")
 
 
 def test_servers_that_are_not_on_loopback_and_speak_in_plain_are_warnings(job: Job) -> None:
