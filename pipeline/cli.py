@@ -12,6 +12,7 @@ import typer
 from pipeline import __version__
 from pipeline.commands import (
     bench,
+    bundle,
     calibrate,
     contracts,
     demo,
@@ -41,7 +42,7 @@ from pipeline.watch import logs
 
 COMMANDS = (
     demo, up, down, sql, seed, generate, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
-    maintain, rewind, skip, settings, contracts, joins,
+    bundle, maintain, rewind, skip, settings, contracts, joins,
 )  # fmt: skip
 
 app = typer.Typer(
