@@ -25,6 +25,7 @@ from pipeline.commands import (
     joins,
     maintain,
     reconcile,
+    repair,
     rewind,
     run,
     seed,
@@ -42,7 +43,7 @@ from pipeline.watch import logs
 
 COMMANDS = (
     demo, up, down, sql, seed, generate, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
-    bundle, maintain, rewind, skip, settings, contracts, joins,
+    bundle, maintain, repair, rewind, skip, settings, contracts, joins,
 )  # fmt: skip
 
 app = typer.Typer(

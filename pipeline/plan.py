@@ -142,7 +142,7 @@ def _check(plan: Plan) -> None:
                 )
         available |= columns.dimension_columns(name, dimension.columns)
         _check_memory(plan, name, dimension)
-    facts.check(plan.facts, available)
+    facts.check(plan.facts, available | columns.FACT)
     facts.check(plan.rejects, columns.STAMPED | columns.REJECT | columns.JOB)
 
 

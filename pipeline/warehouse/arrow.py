@@ -38,7 +38,8 @@ class ArrowCommitter:
         """One commit with the files, and the batch as its transaction.
 
         `deltalake` retries by itself when others append or optimise meanwhile. It gives up when the table's schema or
-        properties change: then they are checked again. It also gives up when another driver commits a batch of ours.
+        properties change, or facts are healed: then they are checked again. It also gives up when another driver
+        commits a batch of ours.
         """
         before = table.log.table.version()
         version = None

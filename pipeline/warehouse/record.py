@@ -1,5 +1,7 @@
 """What a commit says about its batch, as JSON in the commit's user metadata: written and read by both writers.
 
+A commit that heals facts of many batches says so in the same place.
+
 The facts' commit carries the side tables' file actions. So whoever finds it can complete them without the workers.
 """
 
@@ -34,12 +36,22 @@ class CommitRecord(msgspec.Struct, frozen=True):
         return CommitRecord(self.application, self.batch, self.writer, note=stream, token=self.token)
 
 
-def encode(record: CommitRecord) -> str:
+class HealingRecord(msgspec.Struct, frozen=True):
+    """What a commit says that heals facts. It names no batch, so nobody takes it for the commit of one."""
+
+    application: str
+    healed: dict[str, int]  # facts by dimension
+    position: str | None = None  # of the master's change feed, where one brought the rows
+    token: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
+    millrace: int = 1
+
+
+def encode(record: CommitRecord | HealingRecord) -> str:
     return msgspec.json.encode(record).decode()
 
 
 def decode(user_metadata: Any) -> CommitRecord | None:
-    """None for anything another tool has written there.
+    """None for anything another tool has written there, and for what heals facts.
 
     >>> decode('{"note": "monthly load"}'), decode(None)
     (None, None)

@@ -367,6 +367,7 @@ def test_sizes_and_durations_read_and_print_the_same() -> None:
     for text in ("1 GiB", "64 MiB", "3 KiB", "17 B"):
         assert str(Bytes.parse(text)) == text
     assert [float(Seconds.parse(t)) for t in ("500 ms", "2 s", "1.5 min", "1 h", "3")] == [0.5, 2, 90, 3600, 3]
+    assert float(Seconds.parse("30 d")) == 30 * 24 * 3600
 
 
 def test_every_leaf_of_the_tree_is_of_a_type_the_loader_knows() -> None:

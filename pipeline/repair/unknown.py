@@ -1,0 +1,118 @@
+"""The facts whose master row was not there when they were joined: read from the table in fixed memory.
+
+One version of the table is read, file by file; files and row groups without such facts are left out by their
+statistics. Of the others only the columns are read that healing needs. A null natural key has no master row, ever: its
+fact is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from pipeline import columns
+from pipeline.config.contracts import DimensionContract, TableContract
+from pipeline.errors import BadContract, BadSetting
+from pipeline.warehouse.healing import BOUNDED, identity_of
+from pipeline.warehouse.log import TableLog
+
+_BATCH_ROWS = 1 << 16
+# Of the files that a window's facts lie in, uncompressed: they are written anew if all goes well.
+_MOST_BYTES = 2 << 30
+
+
+def dimensions_of(
+    facts: TableContract, dimensions: dict[str, DimensionContract], wanted: Sequence[str]
+) -> list[DimensionContract]:
+    """Those that can be healed in this table: all, or those that are wanted by name."""
+    able = {name: d for name, d in dimensions.items() if _key_of(d) in facts.by_source}
+    if unknown := [name for name in wanted if name not in able]:
+        raise BadSetting(
+            f"--dimension {unknown[0]}: the facts {facts.name} have a surrogate key of {', '.join(able) or 'none'}. "
+            f"Name one of these, or add a column from {unknown[0]}.{columns.SURROGATE_KEY} to the table's contract."
+        )
+    if not able:
+        raise BadContract(
+            f"table {facts.name}: no column is the surrogate key of a dimension, so no fact can be known as unknown. "
+            f'Add one to the table\'s contract, such as from = "product.{columns.SURROGATE_KEY}".'
+        )
+    return [d for name, d in able.items() if not wanted or name in wanted]
+
+
+def require_columns(facts: TableContract, dimensions: Sequence[DimensionContract], by_age: bool) -> None:
+    """Refuse facts that do not keep what a repair goes by."""
+    needed = dict.fromkeys(identity_of(facts), "tells a fact from all others")
+    for dimension in dimensions:
+        needed |= dict.fromkeys(_natural(dimension), f"is the natural key of dimension {dimension.name}")
+    if by_age:
+        needed[columns.TIMESTAMP] = "says how old a fact is (--age-limit)"
+    for source, why in needed.items():
+        if source not in facts.by_source:
+            raise BadContract(
+                f"table {facts.name} has no column from {source!r}, which {why}; without it they cannot be healed. "
+                f'Add it to the table\'s contract: [[column]], name = …, type = …, from = "{source}". Facts that are '
+                f"written already have null there."
+            )
+
+
+class UnknownFacts:
+    """Of one version of a table."""
+
+    def __init__(
+        self, log: TableLog, facts: TableContract, dimensions: Sequence[DimensionContract], since: datetime | None
+    ) -> None:
+        self._dataset = log.table.to_pyarrow_dataset()
+        self._facts = facts
+        sources = [*identity_of(facts), *BOUNDED, columns.TIMESTAMP]
+        for dimension in dimensions:
+            sources += [*_natural(dimension), _key_of(dimension)]
+        self._sources = [source for source in dict.fromkeys(sources) if source in facts.by_source]
+        self._wanted = reduce(lambda one, other: one | other, map(self._is_unknown, dimensions))
+        if since is not None:
+            self._wanted = self._wanted & (
+                self._field(columns.TIMESTAMP) >= pa.scalar(since, pa.timestamp("us", "UTC"))
+            )
+
+    def windows(self, rows: int) -> Iterator[pa.Table]:
+        """About so many of them at a time, with the columns that healing needs, by the names of the journey."""
+        window: list[pa.RecordBatch] = []
+        touched: dict[str, int] = {}
+        for fragment in self._dataset.get_fragments(filter=self._wanted):
+            for batch in self._unknown_of(fragment, min(rows, _BATCH_ROWS)):
+                window.append(batch)
+                touched[fragment.path] = sum(group.total_byte_size for group in fragment.row_groups)
+                if sum(batch.num_rows for batch in window) >= rows or sum(touched.values()) >= _MOST_BYTES:
+                    yield pa.Table.from_batches(window)
+                    window, touched = [], {}
+        if window:
+            yield pa.Table.from_batches(window)
+
+    def _unknown_of(self, fragment: Any, rows: int) -> Iterator[pa.RecordBatch]:
+        batches = fragment.to_batches(
+            schema=self._dataset.schema,
+            columns={source: self._field(source) for source in self._sources},
+            filter=self._wanted,
+            batch_size=rows,
+            batch_readahead=1,
+        )
+        return (batch for batch in batches if batch.num_rows)
+
+    def _is_unknown(self, dimension: DimensionContract) -> Any:
+        unknown = self._field(_key_of(dimension)) == columns.UNKNOWN_MEMBER
+        return reduce(lambda one, key: one & self._field(key).is_valid(), _natural(dimension), unknown)
+
+    def _field(self, source: str) -> Any:
+        return ds.field(self._facts.by_source[source].name)
+
+
+def _natural(dimension: DimensionContract) -> list[str]:
+    return [columns.of_sale(part.field) for part in dimension.natural_key]
+
+
+def _key_of(dimension: DimensionContract) -> str:
+    return columns.of_dimension(dimension.name, columns.SURROGATE_KEY)
