@@ -8,14 +8,13 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable, TableFeatures
+from deltalake import DeltaTable
 
 from pipeline import cli
 from pipeline.config.measures import Seconds
-from pipeline.errors import BadContract, BadSetting, NotUnique, WarehouseRefused
+from pipeline.errors import BadSetting
 from pipeline.laptop.stack.stack import Stack
 from pipeline.reconcile import masters
 from pipeline.reconcile.tables import WarehouseTable
@@ -26,20 +25,6 @@ from tests.repair.world import CHANGED, World, as_toml, fact, healed, known, typ
 @pytest.fixture
 def world(stack: Stack, master_database: str, tmp_path: Path) -> World:
     return World(stack, master_database, tmp_path)
-
-
-def own_contract(world: World, text: str) -> World:
-    """The same world, with a contract of the facts of its own."""
-    folder = world.folder / "contracts" / "tables"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "fact_sales.toml").write_text(text)
-    return replace_settings(world, f"contracts.folder={folder.parent}")
-
-
-def replace_settings(world: World, *settings: str) -> World:
-    again = object.__new__(World)
-    again.__dict__.update(world.__dict__, settings=settings)
-    return again
 
 
 @pytest.mark.mysql
@@ -123,9 +108,7 @@ def test_it_goes_by_windows_each_of_which_is_a_commit(world: World) -> None:
     world.write(*[[fact(offset) for offset in range(3 * b, 3 * b + 3)] for b in range(4)])
     world.add_products(["P-1"])
     version = world.version()
-    assert (
-        replace_settings(world, "worker.window_sales=5").repair()[0].startswith("product: 12 unknown facts, 12 healed")
-    )
+    assert world.under("worker.window_sales=5").repair()[0].startswith("product: 12 unknown facts, 12 healed")
     assert world.version() == version + 2
     assert [row["product_key"] for row in world.facts()] == [1000] * 12
 
@@ -150,7 +133,7 @@ def test_a_healed_fact_says_when_if_the_contract_has_a_place_for_it(world: World
     shipped = world.plan.facts
     sources = [(c.name, type_name(c.type), c.source) for c in shipped.columns]
     told = [*sources, ("healed_at", "timestamp", "fact.healed_at")]
-    world = own_contract(world, as_toml(shipped.name, shipped.partition_by, told))
+    world = world.with_contract(as_toml(shipped.name, shipped.partition_by, told))
     world.write([fact(0), fact(2, "P-9"), known(4)])
     world.add_products(["P-1"])
     began = datetime.now(timezone.utc)
@@ -179,82 +162,15 @@ def test_what_a_commit_heals_is_said_in_the_log_and_the_job_still_finds_its_batc
     assert TableLog(world.uri, {}).last_batch("millrace") == 3
 
 
-@pytest.mark.parametrize(
-    ("source", "why"),
-    [
-        ("sale.product_code", r"no column from 'sale\.product_code', which is the natural key of dimension product"),
-        ("message.offset", r"no column from 'message\.offset', which tells a fact from all others"),
-        ("message.timestamp", r"no column from 'message\.timestamp', which says how old a fact is"),
-    ],
-)
-def test_facts_that_lack_what_a_repair_goes_by_are_refused(world: World, source: str, why: str) -> None:
-    world = own_contract(world, without(world.plan.facts, source))
-    with pytest.raises(BadContract, match=why + r".*\[\[column\]\].*from = "):
-        world.repair(age_limit=Seconds(1))
-
-
 def test_facts_without_the_columns_that_only_help_are_healed_too(world: World) -> None:
     contract = world.plan.facts
     for source in ("message.timestamp", "job.application", "job.batch", "product.updated_at"):
         contract = replace(contract, columns=tuple(c for c in contract.columns if c.source != source))
-    world = own_contract(world, without(contract, ""))
+    world = world.with_contract(without(contract, ""))
     world.write([{n: v for n, v in fact(0).items() if n in contract.schema.names}])
     world.add_products(["P-1"])
     assert world.repair()[0] == "product: 1 unknown facts, 1 healed, 0 still unknown"
     assert world.facts()[0]["product_key"] == 1000
-
-
-def test_a_master_whose_keys_may_repeat_is_refused_by_name(world: World) -> None:
-    world.write([fact(0)])
-    world.execute("ALTER TABLE product DROP PRIMARY KEY, ADD COLUMN id BIGINT AUTO_INCREMENT PRIMARY KEY")
-    with pytest.raises(NotUnique, match=r"dimension product: product has no unique index.*--dimension"):
-        world.repair()
-    world.repair(dimensions=("customer",))
-
-
-@pytest.mark.parametrize(
-    ("ask", "why"),
-    [
-        (lambda table: table.alter.set_table_properties({"delta.appendOnly": "true"}), "appendOnly is set"),
-        (lambda table: table.alter.add_feature(TableFeatures.DeletionVectors, True), "deletion vectors"),
-        (lambda table: table.alter.add_constraint({"some": "quantity > -5"}), "the CHECK constraint some"),
-    ],
-)
-def test_a_table_that_must_not_be_healed_is_refused(world: World, ask: Any, why: str) -> None:
-    world.write([fact(0)])
-    ask(DeltaTable(world.uri))
-    with pytest.raises(WarehouseRefused, match=why):
-        world.repair()
-
-
-def test_a_table_that_lacks_a_column_of_the_contract_waits_for_the_job(world: World) -> None:
-    facts = world.plan.facts
-    DeltaTable.create(world.uri, facts.schema.remove(6), partition_by=list(facts.partition_by))
-    with pytest.raises(WarehouseRefused, match=r"has no column unit_price.*Run the job once"):
-        world.repair()
-
-
-def test_without_a_table_there_is_nothing_to_heal(world: World) -> None:
-    assert world.repair() == ["fact_sales: there is no such table yet, nothing to heal"]
-
-
-def test_on_s3_the_spark_writer_must_stand_still(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.write([fact(0)])
-    monkeypatch.setattr("pipeline.warehouse.storage.table_uri", lambda *_: world.uri)
-    monkeypatch.setattr(TableLog, "__init__", _on_s3(TableLog.__init__))
-    spark = replace_settings(world, "warehouse.writer=spark")
-    with pytest.raises(WarehouseRefused, match=r"on S3 .*--job-is-stopped"):
-        spark.repair()
-    spark.repair(job_is_stopped=True)
-    world.repair()
-
-
-def _on_s3(opened: Any) -> Any:
-    def init(log: TableLog, uri: str, options: dict[str, str]) -> None:
-        opened(log, uri, options)
-        log.uri = "s3://lake/fact_sales"
-
-    return init
 
 
 def test_the_command_says_it_in_plain_lines(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,9 +35,10 @@ class World:
     database: str
     folder: Path
     settings: tuple[str, ...] = ()
+    is_new: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("product", "customer", "store"):
+        for name in ("product", "customer", "store") if self.is_new else ():
             self.execute(Contracts().ddl(name))
 
     @property
@@ -64,6 +65,17 @@ class World:
 
     def add_customer(self, number: int, key: int) -> None:
         self.execute(f"INSERT INTO customer VALUES ({number}, {key}, 'n', 'shop', 'AT', '{CHANGED:%F %T.%f}')")
+
+    def under(self, *settings: str) -> World:
+        """The same world by other settings."""
+        return World(self.stack, self.database, self.folder, settings, is_new=False)
+
+    def with_contract(self, text: str) -> World:
+        """The same world with a contract of the facts of its own."""
+        folder = self.folder / "contracts" / "tables"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "fact_sales.toml").write_text(text)
+        return self.under(f"contracts.folder={folder.parent}")
 
     def warehouse(self) -> Warehouse:
         plan = self.plan
