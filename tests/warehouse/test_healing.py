@@ -27,6 +27,7 @@ from tests.kit.warehouse_samples import APPLICATION, REJECTS, warehouse_settings
 SOURCES = {
     "Key": ("thing.surrogate_key", pa.int64()),
     "colour": ("thing.colour", pa.string()),
+    "other": ("other.surrogate_key", pa.int64()),
     "topic": ("message.topic", pa.string()),
     "partition": ("message.partition", pa.int32()),
     "offset": ("message.offset", pa.int64()),
@@ -72,6 +73,7 @@ def row(offset: int, batch: int) -> dict[str, Any]:
     return {
         "Key": -1 if offset % 2 else offset,
         "colour": None,
+        "other": -1 if offset == 1 else 7,
         "topic": "t'1",
         "partition": offset % 3,
         "offset": offset,
@@ -82,13 +84,16 @@ def row(offset: int, batch: int) -> dict[str, Any]:
     }
 
 
-def found(offsets: range) -> pa.Table:
-    """What a repair hands over: a master row for each of these."""
+def found(offsets: range, other: int = -1) -> pa.Table:
+    """What a repair hands over: a master row for each of these, of the other dimension too if there is one."""
     rows = [row(offset, offset // EACH) for offset in offsets]
     table = pa.Table.from_pylist(rows, FACTS.schema).rename_columns([source for source, _ in SOURCES.values()])
-    table = table.drop_columns(["sale.weight", "sale.shop", "thing.surrogate_key", "thing.colour"])
+    table = table.drop_columns(
+        ["sale.weight", "sale.shop", "thing.surrogate_key", "thing.colour", "other.surrogate_key"]
+    )
     keys = pa.array([10_000 + offset for offset in offsets])
-    return table.append_column("thing.surrogate_key", keys).append_column("thing.colour", keys.cast(pa.string()))
+    table = table.append_column("thing.surrogate_key", keys).append_column("thing.colour", keys.cast(pa.string()))
+    return table.append_column("other.surrogate_key", pa.array([other] * len(offsets)))
 
 
 def after(facts: range, healed: range) -> list[dict[str, Any]]:
@@ -160,6 +165,27 @@ def test_another_repair_meanwhile_is_not_done_again(lake: Lake) -> None:
     log = Beside(lake, lambda: lake.heal(range(12)))
     assert lake.heal(range(24), log) == 6
     assert lake.rows() == after(range(24), range(24))
+
+
+def test_of_two_repairs_the_first_gives_a_fact_its_row_and_the_second_only_what_is_left(lake: Lake) -> None:
+    """Both have looked at a fact that is unknown in two dimensions; the first knows one of them."""
+    lake.heal(range(1, 2))
+    changed = _other_keys(found(range(1, 2), other=8))
+    assert healing.heal(lake.log, FACTS, changed, HealingRecord(APPLICATION, {})) == 1
+    [fact] = [fact for fact in lake.rows() if fact["offset"] == 1]
+    assert (fact["Key"], fact["colour"], fact["other"]) == (10_001, "10001", 8)
+
+
+def test_an_append_among_the_same_offsets_of_another_partition_does_not_stop_it(lake: Lake) -> None:
+    def append() -> None:
+        files = table_files(lake.settings, FACTS, APPLICATION, "1")
+        files.write(pa.Table.from_pylist([row(1, 4) | {"partition": 2}, row(900, 4)], FACTS.schema))
+        lake.warehouse.commit(Batch(4, files.close(), {}))
+
+    log = Beside(lake, append)
+    assert lake.heal(range(24), log) == 12
+    assert log.looks == 1, "it went through at the first attempt"
+    assert len(lake.rows()) == 26
 
 
 def test_the_job_appends_over_a_repair_that_came_meanwhile(lake: Lake) -> None:
