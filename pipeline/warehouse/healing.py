@@ -11,8 +11,9 @@ unknown member, so a second one changes nothing. It goes beside the job and its 
 - An append of the job that meets a finished repair is refused and tried again by the job's committer; a merging that
   meets one fails, and is tried again later.
 
-`deltalake` holds at most `_MEMORY` of the rows it copies and puts the rest into temporary files. What it replaces
-stays until `millrace maintain` takes it away, so earlier versions can still be read.
+`deltalake` writes a file anew as a stream. Its operators go to temporary files beyond `_MEMORY`, but its readers and
+writers take more beside them: a process that healed a file of 4 million facts seven times grew to 2 GiB. What it
+replaces stays until `millrace maintain` takes it away, so earlier versions can still be read.
 """
 
 from __future__ import annotations
