@@ -23,6 +23,7 @@ from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import WorkerSettings
 from pipeline.joins.algorithm import ABSENT, Positions, Served
 from pipeline.joins.join import Join
+from pipeline.news import News
 
 Predict = Callable[[int], float]  # the service rate that the cost model expects in windows of so many sales
 
@@ -78,14 +79,20 @@ class Dimension:
         self.contract = contract
         self.join = join
         self._predict = predict
-        self.begin_batch()
+        self._known: int | None = None  # of the changes in the master: see `News`
+        self.begin_batch(News())
 
-    def begin_batch(self) -> None:
+    def begin_batch(self, news: News) -> None:
+        """Count from here on, and forget what has changed in the master."""
         self._counts_before = copy(self.join.statistics)
         self._reads_before = deepcopy(self.join.master.reads)
         self._seconds = 0.0
         self._windows: list[int] = []  # sales in each
         self._queue_wait, self._processing = Histogram(), Histogram()
+        changed = news.forgets(self.contract.name, self._known)
+        if changed is None or len(changed):
+            self.join.changed(changed)
+        self._known = news.settled
 
     @property
     def one_row_each(self) -> bool:

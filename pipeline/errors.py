@@ -49,3 +49,7 @@ class KafkaReadFailed(MillraceError):
 
 class CorruptMessages(MillraceError):
     """What a broker gave for messages is not what Kafka writes."""
+
+
+class FeedRefused(MillraceError):
+    """The database does not let its changes be followed."""

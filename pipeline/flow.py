@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +31,7 @@ from pipeline.answers.task import Offsets, Phase, TaskAnswer
 from pipeline.config.contracts import TableContract
 from pipeline.config.settings import WorkerSettings
 from pipeline.enrich import Dimension, enrich
+from pipeline.news import News
 from pipeline.parse import Parser
 from pipeline.warehouse.files import TableFiles
 from pipeline.warehouse.port import Batch, Warehouse
@@ -48,11 +49,12 @@ class SaleFlow:
     limits: WorkerSettings
     application: str
     batch: int
+    news: News = field(default_factory=News)  # of master rows that have changed
 
     def run(self, messages: Iterable[pa.RecordBatch]) -> TaskAnswer:
         answer = TaskAnswer(workers=[f"{socket.gethostname()}:{os.getpid()}"], at=time.time())
         for dimension in self.dimensions:
-            dimension.begin_batch()
+            dimension.begin_batch(self.news)
         try:
             for window in _timed(source.windows(messages, self.limits), answer, "read"):
                 self._one_window(window, answer)

@@ -79,6 +79,7 @@ class TaskAnswer(msgspec.Struct):
     phases: dict[Phase, float] = {}  # seconds of work
     peak_bytes: int = 0  # the worker's largest resident set so far
     workers: list[str] = []  # host and process of each worker that took part
+    feed: str = ""  # in the master's log: no worker served from memory what had changed before. The driver sets it
 
     def __add__(self, other: TaskAnswer) -> TaskAnswer:
         at = max(self.at, other.at)

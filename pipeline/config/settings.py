@@ -121,8 +121,10 @@ class MasterData:
     costs: Place = Place(".millrace/costs.toml")
     connections: int = 2
     queries_per_second: float = 0.0
+    feed: str = "auto"
 
     def __post_init__(self) -> None:
+        need(self.feed in ("auto", "binlog", "off"), "master.feed", self.feed, "auto, binlog or off")
         need(0 < self.port < 1 << 16, "master.port", self.port, "from 1 to 65535")
         need(1 <= self.connections <= 64, "master.connections", self.connections, "from 1 to 64")
         need(

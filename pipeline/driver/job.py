@@ -19,8 +19,10 @@ from pipeline import flow, source
 from pipeline.answers.task import TaskAnswer
 from pipeline.config.settings import Settings
 from pipeline.driver import continuity, ended, preflight
+from pipeline.driver.changelog import ChangeLog
 from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.cluster import end_tasks, on_workers, warm_workers
+from pipeline.driver.feed import FollowedFeed
 from pipeline.driver.lineage import Lineage
 from pipeline.driver.readers import Reader, make_reader
 from pipeline.driver.session import open_session
@@ -28,6 +30,7 @@ from pipeline.driver.stop import StoppedEarly, StopSignal
 from pipeline.driver.topics import Topics, end_offsets
 from pipeline.driver.worker import warm, work_of
 from pipeline.errors import MillraceError
+from pipeline.master.open import open_feed
 from pipeline.plan import Plan, resolve
 from pipeline.warehouse import places
 from pipeline.warehouse.merging import Merging
@@ -96,10 +99,27 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
             warehouse.prepare()
             lineage, merging = Lineage(checkpoint, topics, origin), Merging(settings.warehouse, metrics.merged)
             try:
-                RunningQuery(spark, plan, reader, warehouse, lineage, merging, metrics).run(stop, lambda: tell(address))
+                with _feed(plan, metrics) as changes:
+                    query = RunningQuery(spark, plan, reader, warehouse, lineage, merging, changes, metrics)
+                    query.run(stop, lambda: tell(address))
             finally:
                 merging.close()
                 warehouse.close()
+
+
+@contextmanager
+def _feed(plan: Plan, metrics: Metrics) -> Iterator[ChangeLog]:
+    """What the master's feed tells, as long as the block runs; nothing if it is off."""
+    master = plan.settings.master
+    if master.feed == "off":
+        yield ChangeLog()
+        return
+    feed = FollowedFeed(open_feed(master, plan.dimensions), metrics, is_needed=master.feed != "auto")
+    feed.start()
+    try:
+        yield feed.log
+    finally:
+        feed.close()
 
 
 @contextmanager
@@ -155,10 +175,11 @@ class RunningQuery:
         warehouse: Warehouse,
         lineage: Lineage,
         merging: Merging,
+        changes: ChangeLog,
         metrics: Metrics,
     ) -> None:
         self._spark, self._plan, self._reader, self._warehouse = spark, plan, reader, warehouse
-        self._lineage, self._merging, self._metrics = lineage, merging, metrics
+        self._lineage, self._merging, self._changes, self._metrics = lineage, merging, changes, metrics
         self._in_batch = threading.Lock()
         self._stopped = False
         self._failure: Exception | None = None  # of a batch, before Spark wraps it
@@ -222,11 +243,14 @@ class RunningQuery:
         self._merging.committed(self._plan.rejects.name, len(answer.rejects))
 
     def _on_workers(self, messages: DataFrame, batch: int) -> TaskAnswer:
-        tasks = self._reader.tasks(messages, batch)
+        tasks, news = self._reader.tasks(messages, batch), self._changes.news()
         try:
-            return on_workers(tasks, work_of(self._plan, batch))
+            answer = on_workers(tasks, work_of(self._plan, batch, news))
         except Exception as error:
             raise (ended.of_worker(error) or error) from error
+        self._changes.heard(answer.workers, news)
+        answer.feed = news.place
+        return answer
 
     def _explain(self, failure: Exception) -> None:
         """Raise what ended the query, as plainly as it can be told."""

@@ -37,7 +37,7 @@ class Lineage:
     def note(self, answer: TaskAnswer) -> dict[str, Any]:
         """The note of the batch in hand. Its messages are read: if a topic is still the same now, it was then."""
         ids = self._ids()
-        self._under_way = self.origin.after(answer.offsets, ids, self._checkpoint_id())
+        self._under_way = self.origin.after(answer.offsets, ids, self._checkpoint_id(), answer.feed)
         return self._under_way.as_note()
 
     def committed(self) -> None:

@@ -45,8 +45,11 @@ class Origin(msgspec.Struct, omit_defaults=True):
     newest: dict[str, LastMessage] = {}  # of "topic/partition"
     topics: dict[str, str] = {}  # Kafka's ids, where the broker has any
     skipped: dict[str, int] = {}  # messages by topic, in all gaps so far
+    feed: str = ""  # the place in the master's log up to which changes were heeded; the batch's own
 
-    def after(self, read: Mapping[str, Offsets], topics: Mapping[str, str], checkpoint: str | None) -> Origin:
+    def after(
+        self, read: Mapping[str, Offsets], topics: Mapping[str, str], checkpoint: str | None, feed: str = ""
+    ) -> Origin:
         """The origin of the next batch, which read these messages from these topics."""
         ends, newest = {topic: dict(parts) for topic, parts in self.ends.items()}, dict(self.newest)
         for topic_partition, offsets in read.items():
@@ -60,6 +63,7 @@ class Origin(msgspec.Struct, omit_defaults=True):
             newest=newest,
             topics=self.topics | dict(topics),  # one that is gone is remembered: it may come back as another
             skipped=self.skipped,
+            feed=feed,
         )
 
     def skipping(self, gaps: list[Gap], checkpoint: str | None) -> Origin:

@@ -18,6 +18,7 @@ from pipeline.enrich import Dimension, Predict
 from pipeline.flow import SaleFlow
 from pipeline.joins.cost.question import Relation
 from pipeline.master.open import open_master
+from pipeline.news import News
 from pipeline.parse import Parser
 from pipeline.plan import Plan
 from pipeline.warehouse.files import TableFiles, table_files
@@ -28,13 +29,14 @@ _dimensions: dict[str, Dimension] = {}  # soft state, by everything that shaped 
 _masters = contextlib.ExitStack()  # theirs: open from batch to batch
 
 
-def work_of(plan: Plan, batch: int) -> Callable[[Iterator[pa.RecordBatch]], TaskAnswer]:
-    """The work of one task: what is sent to the workers is the plan, never an open connection or a warm cache."""
+def work_of(plan: Plan, batch: int, news: News) -> Callable[[Iterator[pa.RecordBatch]], TaskAnswer]:
+    """The work of one task: what is sent to the workers is the plan and what has changed in the master, never an open
+    connection or a warm cache."""
 
     def work(messages: Iterator[pa.RecordBatch]) -> TaskAnswer:
         try:
             with ended.marked():
-                answer = _flow(plan, batch).run(messages)
+                answer = _flow(plan, batch, news).run(messages)
         except BaseException:
             # Sales of this attempt may still wait in the joins; the next attempt must not meet them.
             forget()
@@ -49,7 +51,7 @@ def warm(plan: Plan) -> None:
     """Have everything at hand that the first batch needs: libraries, compiled loops, joins, connections. What fails
     will fail again where it is told."""
     with contextlib.suppress(Exception):
-        flow = _flow(plan, batch=0)
+        flow = _flow(plan, batch=0, news=News())
         flow.parser_of("").parse(pa.array([], pa.binary()))
         for dimension in _dimensions.values():
             dimension.join.master.statistics()
@@ -71,7 +73,7 @@ def forget() -> None:
     _masters.close()
 
 
-def _flow(plan: Plan, batch: int) -> SaleFlow:
+def _flow(plan: Plan, batch: int, news: News) -> SaleFlow:
     attempt = uuid.uuid4().hex
 
     @cache
@@ -90,6 +92,7 @@ def _flow(plan: Plan, batch: int) -> SaleFlow:
         limits=plan.settings.worker,
         application=plan.settings.job.name,
         batch=batch,
+        news=news,
     )
 
 

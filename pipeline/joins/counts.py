@@ -19,6 +19,7 @@ class JoinStatistics(Counters):
     misses: int = 0  # had to wait for the master
     probed: int = 0  # master rows that stay in memory, each time that one is looked up among the waiting sales
     evicted: int = 0  # master rows thrown out of memory
+    forgotten: int = 0  # master rows and absences in memory that were said to have changed
     steps: int = 0
     looked_up: int = 0  # windows that auto served by look-ups
     by_pages: int = 0  # by pages and look-ups

@@ -91,15 +91,21 @@ class Join:
             self.statistics.unmatched += len(piece.match) - matched
         return served
 
-    def changed(self, keys: pa.Array) -> None:
-        """The rows with these keys have changed in the master: none that was read before is served from memory again.
+    def changed(self, keys: pa.Array | None) -> None:
+        """The rows with these keys have changed in the master (None: any of them): none that was read before is served
+        from memory again.
 
         For when nothing is pending.
         """
         assert not self.pending
-        codes = self.coder.encode(keys.drop_null(), remember=False)
+        before = self.cached_rows
+        codes = None if keys is None else self.coder.encode(keys.drop_null(), remember=False)
         for kept in self.algorithm.kept:
-            kept.forget(codes)
+            if codes is None:
+                kept.clear()
+            else:
+                kept.forget(codes)
+        self.statistics.forgotten += before - self.cached_rows
 
     @property
     def pending(self) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import MasterData
+from pipeline.master.feed import Feed
+from pipeline.master.mysql.binlog.follow import BinlogFeed
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.mysql.server import facts_of
 from pipeline.master.port import MasterTable, ServerFacts
@@ -25,3 +27,8 @@ def open_master(settings: MasterData, dimension: DimensionContract) -> Iterator[
 def look_at_server(settings: MasterData) -> ServerFacts:
     """What the server says of itself and of the account. Fails as the first read of a table would."""
     return facts_of(settings)
+
+
+def open_feed(settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> Feed:
+    """What tells of changes in these dimensions' master tables. Nothing is opened before it is followed."""
+    return BinlogFeed(settings, dimensions)

@@ -155,6 +155,14 @@ MERGED_FILES = _counter("millrace_merged_files_total", (), "Small files that the
 MERGE_SECONDS = _counter(
     "millrace_merge_seconds_total", (), "Seconds of a driver's thread that they took.", from_start=((),))
 
+_counter(
+    "millrace_cache_forgotten_total", _DIMENSION, "Rows and absences in memory that the feed said had changed.",
+    each(dimensions, lambda join: join.counts.forgotten))
+FEED_CHANGES = _counter(
+    "millrace_feed_changes_total", _DIMENSION, "Keys whose master rows changed, as the feed has told.")
+FEED_UNKNOWN = _counter(
+    "millrace_feed_unknown_total", _DIMENSION, "Times that the feed could not say which keys had changed.")
+
 _gauge(
     "millrace_service_rate", _JOIN, "Last batch: sales served per worker second of join time.",
     each(joins, _rate), replaced=True)
@@ -189,6 +197,9 @@ WORKERS = _gauge(
 _peak(
     "millrace_worker_peak_bytes", (), "Largest resident set any worker has had so far.",
     each(batch, lambda done: done.answer.peak_bytes))
+FEED_UP = _gauge("millrace_feed_up", (), "1 while the master's changes are followed; none if master.feed is off.")
+FEED_LAG = _gauge(
+    "millrace_feed_lag_seconds", (), "How far the feed is behind the master, or how long it has been silent.")
 READY = _gauge("millrace_ready", (), "1 once Kafka and the master have both answered.")
 BUILD_INFO = _gauge("millrace_build_info", ("version", "python", "pyarrow"), "Always 1; what is running.")
 

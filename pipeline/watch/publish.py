@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from pipeline import __version__
 from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import TaskAnswer
+from pipeline.master.feed import Changes
 from pipeline.watch import families
 from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS
 from pipeline.watch.family import Committed, Family, Labels
@@ -72,6 +73,16 @@ class Metrics(Collector):
             self._add(families.MERGES, ("failed" if failed else "done",), 1)
             self._add(families.MERGED_FILES, (), files)
             self._add(families.MERGE_SECONDS, (), seconds)
+
+    def feed(self, is_up: bool, seconds_behind: float, changes: Changes) -> None:
+        """How the master's feed is, and what it told."""
+        with self._lock:
+            self._set(families.FEED_UP, (), float(is_up))
+            self._set(families.FEED_LAG, (), seconds_behind)
+            for dimension, keys in changes.keys.items():
+                self._add(families.FEED_CHANGES, (dimension,), len(keys))
+            for dimension in changes.all_of:
+                self._add(families.FEED_UNKNOWN, (dimension,), 1)
 
     def backlog(self, messages: Mapping[str, int]) -> None:
         """How many messages of each topic no commit covers yet. A topic not named is gone."""

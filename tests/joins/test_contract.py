@@ -234,6 +234,24 @@ def test_rows_that_have_changed_are_served_anew_and_absences_that_have_ended_too
         assert answer(drive(join, keys, cuts=[700])) == oracle(keys, new)
 
 
+def test_when_it_is_not_known_what_has_changed_nothing_is_served_from_memory(variant):
+    keys, master = thousands(rows=400, sales=2_000, skew=1.0)
+    before = master.table
+    for memory in (60_000, 1 << 20):
+        master.replace(before)
+        join = variant.build(master, memory)
+        for _ in range(3):
+            drive(join, keys, cuts=[500])
+        kept = join.cached_rows
+        new = before.set_column(1, "surrogate_key", pc.add(before["surrogate_key"], 7)).slice(100).combine_chunks()
+        master.replace(new)
+        join.changed(None)
+        join.check()
+        assert (join.cached_rows, join.statistics.forgotten) == (0, kept)
+        for _ in range(2):
+            assert answer(drive(join, keys, cuts=[700])) == oracle(keys, new)
+
+
 def test_the_least_memory_named_in_the_refusal_works_and_one_byte_less_does_not(variant):
     keys, master = thousands(rows=500, sales=500, skew=0.5)
     least = smallest_memory(variant, master)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ _FIRST_MOMENT = np.datetime64("2020-01-01T00:00:00", "s")
 class BenchDatabase(Database):
     """The embedded server with options of its own."""
 
+    logs_changes: ClassVar[bool] = False
     options: tuple[str, ...] = ()
 
     def command(self) -> list[str]:

@@ -225,7 +225,7 @@ class RowCache(KeptRows):
         self._newcomer_bytes = sum(some.nbytes for some in self._newcomers)
 
     def clear(self) -> None:
-        """Give back the rows."""
+        """Give back the rows; how often their keys were wanted is forgotten with them."""
         self._drop(self._index.slots)
         self._newcomers, self._newcomer_bytes, self.rows = [], 0, self.rows.schema.empty_table()
 

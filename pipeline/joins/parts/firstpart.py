@@ -69,6 +69,11 @@ class FirstPart(KeptRows):
             self.rows = self.rows.filter(pa.array(stays)).combine_chunks()
             self.codes = picked(self.codes, np.flatnonzero(stays))
 
+    def clear(self) -> None:
+        """It is read again before it is needed."""
+        self._keep(self.rows.slice(0, 0))
+        self.asked_at = -np.inf
+
     def check(self) -> None:
         """Assert every invariant."""
         # Every row is known by its key's code.

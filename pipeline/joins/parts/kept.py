@@ -32,6 +32,10 @@ class KeptRows(Protocol):
         """
         ...
 
+    def clear(self) -> None:
+        """Keep nothing: any row may have changed."""
+        ...
+
     def check(self) -> None:
         """Assert every invariant."""
         ...

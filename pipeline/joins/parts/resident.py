@@ -180,10 +180,15 @@ class ResidentPages(KeptRows):
 
     def begin_anew(self, pages: int) -> None:
         """Nothing is kept or counted, and the directory has so many pages."""
-        self._new = {}
         self._uses.begin_anew(pages)
         self._is_kept = np.zeros(pages, np.bool_)
         self._has_grown = np.zeros(pages, np.bool_)
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is kept; what was counted stays, and says which pages to keep next."""
+        self._new = {}
+        self._is_kept[:] = self._has_grown[:] = False
         self._is_full = False
         self._change([])
 

@@ -39,7 +39,8 @@ class Account:
 
 @dataclass(frozen=True)
 class Accounts:
-    """Three accounts: one may do everything; one everything in the master database; one may read the named tables."""
+    """Three accounts: one may do everything; one everything in the master database; one may read the named tables, and
+    follow the server's binary log."""
 
     admin: Account = field(default_factory=lambda: Account("root", secrets.token_urlsafe(12)))
     owner: Account = field(default_factory=lambda: Account("millrace", secrets.token_urlsafe(12)))
@@ -50,6 +51,7 @@ class Database(Server):
     """The server, and the few things one asks of its administration."""
 
     name: ClassVar[str] = "database"
+    logs_changes: ClassVar[bool] = True  # for `master.feed`
 
     def __init__(
         self, folder: Path, supervised: bool = False, program: Callable[[], DatabaseProgram] = database_programs.choose
@@ -110,7 +112,7 @@ class Database(Server):
             f"--pid-file={self.data / 'server.pid'}",
             f"--init-file={self.folder / 'accounts.sql'}",
             "--skip-name-resolve",
-            "--skip-log-bin",
+            *self._log,
             "--local-infile=ON",
             "--character-set-server=utf8mb4",
             "--sql-mode=TRADITIONAL",
@@ -118,6 +120,19 @@ class Database(Server):
             "--max-allowed-packet=64M",
             "--innodb-buffer-pool-size=256M",
             "--innodb-flush-log-at-trx-commit=2",
+        ]
+
+    @property
+    def _log(self) -> list[str]:
+        if not self.logs_changes:
+            return ["--skip-log-bin"]
+        return [
+            "--log-bin=changes",
+            "--server-id=1",
+            "--loose-binlog-format=ROW",  # MySQL's only one, and not MariaDB's default
+            "--sync-binlog=0",
+            "--max-binlog-size=64M",
+            "--binlog-expire-logs-seconds=3600",
         ]
 
     def answers(self) -> bool:
@@ -230,5 +245,7 @@ def _sql_of(accounts: Accounts) -> str:
         lines.append(f"CREATE USER IF NOT EXISTS {name} IDENTIFIED BY '{account.password}';")
         lines.append(f"ALTER USER {name} IDENTIFIED BY '{account.password}';")
     lines.append(f"GRANT ALL PRIVILEGES ON *.* TO '{accounts.admin.user}'@'{LOOPBACK}' WITH GRANT OPTION;")
+    reader = f"'{accounts.reader.user}'@'{LOOPBACK}'"
+    lines.append(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {reader};")
     lines.append(f"GRANT ALL PRIVILEGES ON `{MASTER}`.* TO '{accounts.owner.user}'@'{LOOPBACK}' WITH GRANT OPTION;")
     return "\n".join(lines) + "\n"

@@ -168,7 +168,7 @@ class Connection:
 
     def _open(self) -> None:
         self._owner = os.getpid()
-        driver = self._connect(self._address())
+        driver = self._connect(address_of(self._settings))
         try:
             for statement in _EVERY_SESSION:
                 ask(driver, statement)
@@ -181,19 +181,6 @@ class Connection:
             raise
         self.largest_statement = int(largest or 0) - 1024  # the packet's own header, generously
         self._driver = driver
-
-    def _address(self) -> Address:
-        settings = self._settings
-        return Address(
-            host=settings.host,
-            port=settings.port,
-            user=settings.user,
-            password=_password(settings),
-            database=settings.database,
-            tls=_tls(settings),
-            connect_timeout=settings.connect_timeout,
-            read_timeout=settings.read_timeout,
-        )
 
     def _where(self, purpose: str) -> str:
         s = self._settings
@@ -217,6 +204,19 @@ def _delays() -> Iterator[float]:
     while True:
         yield delay * random.uniform(0.5, 1.0)
         delay = min(2 * delay, _LONGEST_DELAY)
+
+
+def address_of(settings: MasterData) -> Address:
+    return Address(
+        host=settings.host,
+        port=settings.port,
+        user=settings.user,
+        password=_password(settings),
+        database=settings.database,
+        tls=_tls(settings),
+        connect_timeout=settings.connect_timeout,
+        read_timeout=settings.read_timeout,
+    )
 
 
 def _password(settings: MasterData) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from dataclasses import replace
 from typing import Protocol
@@ -24,7 +25,7 @@ class Driver(Protocol):
     def close(self) -> None: ...
 
 
-def connect(address: Address) -> Driver:
+def connect(address: Address) -> SocketDriver:
     try:
         return SocketDriver(address)
     except Exception as error:
@@ -50,6 +51,11 @@ class SocketDriver:
     def __init__(self, address: Address) -> None:
         self._session = Session(address)
         self._wire = Wire(self._session.socket, address.read_timeout)
+
+    @property
+    def socket(self) -> socket.socket:
+        """For one who goes on in the protocol of replicas: no statement is sent any more then."""
+        return self._session.socket
 
     def send(self, sql: str) -> None:
         self._wire.send(sql)

@@ -1,0 +1,33 @@
+"""What a database tells of changes in its master tables: the port. `mysql/binlog/` reads a server's binary log.
+
+A feed says which keys are no longer what they were, never what they are now: who wants to know asks the master. A key
+may be told that did not change; none that changed is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What was told in one piece; often nothing, only that the feed is alive."""
+
+    keys: Mapping[str, pa.Array] = field(default_factory=dict)  # by dimension, packed by `pipeline.keys`
+    all_of: frozenset[str] = frozenset()  # dimensions that changed in a way that names no keys
+    place: str = ""  # in the server's log: behind all transactions that were told whole
+    at: float = 0.0  # Unix time at which the last of them began, by the server's clock; 0: nothing is left to tell
+
+
+class Feed(Protocol):
+    def follow(self, place: str = "") -> Iterator[Changes]:
+        """From a place that was told before, or from now on, until the caller has enough. Says something every second
+        at least. From now on, or where the place is no longer known, it first tells that all may have changed.
+
+        Raises `FeedRefused` where the server does not let its changes be followed; anything else may pass by itself.
+        """
+        ...

@@ -1,0 +1,238 @@
+"""Follows the binary log: which keys of which dimensions have changed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+
+import pyarrow as pa
+import pymysql
+
+from pipeline.config.contracts import DimensionContract
+from pipeline.config.settings import MasterData
+from pipeline.errors import FeedRefused
+from pipeline.master.feed import Changes
+from pipeline.master.mysql.binlog import events
+from pipeline.master.mysql.binlog.events import Event, EventStream, Place
+from pipeline.master.mysql.binlog.rows import Values, wanted_values
+from pipeline.master.mysql.binlog.tables import LoggedTable, UnknownColumn, logged_table, table_number
+from pipeline.master.mysql.binlog.target import Target
+from pipeline.master.mysql.catalogue import Catalogue
+from pipeline.master.mysql.connection import address_of
+from pipeline.master.mysql.drivers import SocketDriver, ask, connect
+
+log = logging.getLogger("millrace.feed")
+
+_SILENCE = 10.0  # seconds without even a heartbeat: the connection is gone
+_GATHER = 0.01  # seconds in which more may come, so that busy times do not make a piece of every transaction
+_MOST_KEYS = 100_000  # of a dimension in one piece; more are told as all of it
+_MOST_TABLES = 1_000  # whose descriptions are remembered
+_NO_SUCH_STATEMENT, _NO_SUCH_PLACE = 1064, 1236
+_DENIED = (1045, 1227)
+_ROWS = {*events.WRITES, *events.UPDATES, *events.DELETES}
+_UNREADABLE = {events.LOAD_QUERY, events.INCIDENT, *events.COMPRESSED}
+_GRANT = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the account of master.user"
+
+
+class BinlogFeed:
+    """The feed of a MySQL or MariaDB server whose log has rows (`binlog_format = ROW`, the default of both)."""
+
+    def __init__(self, settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> None:
+        self._settings, self._dimensions = settings, dimensions
+        self._targets: dict[tuple[str, str], list[Target]] = {}
+        self._tables: dict[int, tuple[bytes, LoggedTable | None, list[Target]]] = {}
+        self._catalogue_is_old = True
+        self._found: dict[Target, list[Values]] = defaultdict(list)
+        self._all_of: set[str] = set()
+        self._told: set[str] = set()  # reasons that were logged
+        self._place, self._at = Place("", "", 0), 0.0
+
+    def follow(self, place: str = "") -> Iterator[Changes]:
+        with closing(connect(address_of(self._settings))) as driver:
+            try:
+                yield from self._follow(driver, place)
+            except pymysql.MySQLError as error:
+                if error.args[:1] == (_NO_SUCH_PLACE,) and place:
+                    log.warning("the server's log no longer has what came after %s (%s)", place, error)
+                    yield from self.follow()
+                elif error.args[0] in _DENIED:
+                    raise FeedRefused(f"{self._where} does not let its log be followed: {error}. {_GRANT}.") from error
+                else:
+                    raise
+
+    def _follow(self, driver: SocketDriver, place: str) -> Iterator[Changes]:
+        server = self._require_rows(driver)
+        self._place = Place.parse(place) if place else self._now(driver, server)
+        if self._place.server != server:
+            log.warning("%s is another server than before: its log is followed from now on", self._where)
+            place, self._place = "", self._now(driver, server)
+        self._read_catalogue()
+        self._found.clear()  # of a transaction that was broken off: it will be told whole
+        if not place:
+            yield Changes(all_of=frozenset(self._dimensions), place=str(self._place))
+        stream = EventStream(driver, self._place, _SILENCE)
+        for event in stream.events():
+            if event is None:
+                piece = self._told_so_far(caught_up=True)
+                yield piece
+                if piece.keys:
+                    time.sleep(_GATHER)
+                continue
+            self._note(event)
+            if self._ends_transaction(event):
+                self._place, self._at = Place(server, stream.file, stream.offset), float(event.at)
+                if sum(map(len, self._found.values())) >= _MOST_KEYS:
+                    yield self._told_so_far(caught_up=False)
+
+    def _note(self, event: Event) -> None:
+        kind, body = event.kind, event.body
+        if kind == events.TABLE_MAP:
+            self._describe(body)
+        elif kind in _ROWS:
+            self._rows(kind, body)
+        elif kind == events.PARTIAL_UPDATES:
+            _, _, targets = self._tables.get(table_number(body), (b"", None, []))
+            self._all("binlog_row_value_options = PARTIAL_JSON", *targets)
+        elif kind == events.QUERY:
+            self._query(_statement(body))
+        elif kind in _UNREADABLE:
+            self._everything(f"an event of kind {kind}, which is not read")
+
+    def _describe(self, body: bytes) -> None:
+        number = table_number(body)
+        if number in self._tables and self._tables[number][0] == body:
+            return
+        if self._catalogue_is_old:
+            self._read_catalogue()
+        if len(self._tables) >= _MOST_TABLES:
+            self._tables.clear()
+        try:
+            table = logged_table(body)
+        except UnknownColumn as error:
+            self._everything(f"{error}, which is not known here")
+            self._tables[number] = (body, None, [])
+            return
+        targets = self._targets.get((table.database.casefold(), table.name.casefold()), [])
+        self._tables[number] = (body, table, targets)
+
+    def _rows(self, kind: int, body: bytes) -> None:
+        _, table, targets = self._tables.get(table_number(body), (b"", None, []))
+        if table is None:
+            return
+        for target in targets:
+            if not target.fits(table):
+                self._all("rows from before the table was altered", target)
+                continue
+            values = wanted_values(kind, body, table, target.wanted)
+            if values is None:
+                self._all("binlog_row_image is not FULL, and the key is not in the log", target)
+            elif len(self._found[target]) + len(values) > _MOST_KEYS:
+                self._all("", target)
+            else:
+                self._found[target] += values
+
+    def _query(self, statement: bytes) -> None:
+        """Rows changed by a statement, a table altered or emptied: no keys are named."""
+        if statement.startswith(b"XA COMMIT"):
+            # Its rows stood in the log when it was prepared, and are seen only now.
+            self._everything("XA transactions")
+            return
+        for dimension in self._dimensions.values():
+            if dimension.table.encode().lower() in statement.lower():
+                self._all_of.add(dimension.name)
+                self._catalogue_is_old = True
+                self._tables.clear()
+
+    def _all(self, why: str, *targets: Target) -> None:
+        for target in targets:
+            self._all_of.add(target.dimension)
+            self._found.pop(target, None)
+            if why and (said := f"{target.dimension}: {why}") not in self._told:
+                self._told.add(said)
+                log.warning("%s: all its rows in memory are forgotten at each change", said)
+
+    def _everything(self, why: str) -> None:
+        self._all_of.update(self._dimensions)
+        if why not in self._told:
+            self._told.add(why)
+            log.warning("the binary log has %s: all master rows in memory are forgotten each time", why)
+
+    def _told_so_far(self, caught_up: bool) -> Changes:
+        found: dict[str, pa.Array] = {}
+        for target, values in self._found.items():
+            try:
+                found[target.dimension] = target.keys(values)
+            except ValueError as error:
+                self._all(f"a key cannot be read ({error})", target)
+        changes = Changes(
+            {name: keys for name, keys in found.items() if name not in self._all_of},
+            frozenset(self._all_of),
+            str(self._place),
+            0.0 if caught_up else self._at,
+        )
+        self._found.clear()
+        self._all_of.clear()
+        return changes
+
+    @staticmethod
+    def _ends_transaction(event: Event) -> bool:
+        if event.kind == events.QUERY:
+            return not _statement(event.body).startswith(b"BEGIN")
+        return event.kind in (events.XID, events.XA_PREPARE, events.PAYLOAD)
+
+    def _require_rows(self, driver: SocketDriver) -> str:
+        """That there is a log, and of rows; by which name the server is known."""
+        names = "'log_bin', 'binlog_format', 'server_uuid', 'server_uid', 'hostname', 'server_id'"
+        rows = ask(driver, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+        known = {_text(name): _text(value) for name, value in rows}
+        if known.get("log_bin") != "ON":
+            raise FeedRefused(self._no_log)
+        if (form := known.get("binlog_format", "ROW")) != "ROW":
+            raise FeedRefused(f"{self._where} has binlog_format = {form}; it must be ROW.")
+        own = known.get("server_uuid") or known.get("server_uid")
+        return (own or f"{known['hostname']}.{known['server_id']}").replace("/", "_")
+
+    def _now(self, driver: SocketDriver, server: str) -> Place:
+        try:
+            rows = ask(driver, "SHOW BINARY LOG STATUS")
+        except pymysql.MySQLError as error:
+            if error.args[:1] != (_NO_SUCH_STATEMENT,):
+                raise
+            rows = ask(driver, "SHOW MASTER STATUS")  # as older servers and MariaDB call it
+        if not rows:
+            raise FeedRefused(self._no_log)
+        file, offset, *_ = rows[0]
+        return Place(server, _text(file), int(offset or 0))
+
+    def _read_catalogue(self) -> None:
+        self._targets = {}
+        with closing(connect(address_of(self._settings))) as driver:
+            for contract in self._dimensions.values():
+                catalogue = Catalogue.read(lambda sql, _: ask(driver, sql), contract.table)
+                if target := Target.of(contract, catalogue):
+                    at = (self._settings.database.casefold(), contract.table.casefold())
+                    self._targets.setdefault(at, []).append(target)
+        self._catalogue_is_old = False
+
+    @property
+    def _no_log(self) -> str:
+        return f"{self._where} writes no binary log. Start it with log_bin and a server_id, or set master.feed to off."
+
+    @property
+    def _where(self) -> str:
+        return f"{self._settings.user}@{self._settings.host}:{self._settings.port}"
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()
+
+
+def _statement(body: bytes) -> bytes:
+    """Behind the header, the status variables, and the name of the database."""
+    database, variables = body[8], int.from_bytes(body[11:13], "little")
+    with suppress(IndexError):
+        return body[13 + variables + database + 1 :].lstrip()
+    return b""
