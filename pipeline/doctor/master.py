@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 
 from pipeline.advise.demand import Demand
 from pipeline.doctor.findings import Check, Finding, Patient, is_here, not_checked, ok, warning
 from pipeline.driver.preflight import check_dimension
-from pipeline.master.open import look_at_server, open_master
+from pipeline.master.open import look_at_server, open_feed, open_master
 from pipeline.master.port import ServerFacts
 
 _SKEW = 2.0  # seconds
@@ -96,10 +97,21 @@ def connections(patient: Patient) -> Iterator[Finding]:
 
 
 def change_feed(patient: Patient) -> Iterator[Finding]:
-    """The job reads tables and needs no log of changes; so nothing that a feed would lack is a fault."""
-    lacks = _found(patient).lacks_for_a_feed
-    needed = f"would need {', '.join(lacks)}" if lacks else "has all it would need"
-    yield ok(f"a feed of the tables' changes {needed}; a job that reads the tables does without")
+    """Without one a job is right, and rows in memory may be as old as `max_staleness` says; `run` refuses to start
+    without one only where it is asked for by name."""
+    if patient.settings.master.feed == "binlog":
+        with closing(open_feed(patient.master, patient.plan.dimensions).follow()) as told:
+            next(told)
+    wanted, lacks = patient.settings.master.feed, ", ".join(_found(patient).lacks_for_a_feed)
+    if wanted == "off":
+        yield ok("master.feed is off: a master row in memory may be as old as max_staleness says")
+    elif not lacks:
+        yield ok("the binary log can be followed: rows that change are forgotten at once")
+    else:
+        yield warning(
+            f"to follow the binary log it needs {lacks}; a master row in memory may be as old as max_staleness says",
+            "Give the account and the server these, or set master.feed to off.",
+        )
 
 
 def dimension(name: str, patient: Patient) -> Iterator[Finding]:

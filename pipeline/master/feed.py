@@ -6,7 +6,7 @@ may be told that did not change; none that changed is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,7 +24,7 @@ class Changes:
 
 
 class Feed(Protocol):
-    def follow(self, place: str = "") -> Iterator[Changes]:
+    def follow(self, place: str = "") -> Generator[Changes, None, None]:
         """From a place that was told before, or from now on, until the caller has enough. Says something every second
         at least. From now on, or where the place is no longer known, it first tells that all may have changed.
 

@@ -83,6 +83,7 @@ class Metrics(Collector):
                 self._add(families.FEED_CHANGES, (dimension,), len(keys))
             for dimension in changes.all_of:
                 self._add(families.FEED_UNKNOWN, (dimension,), 1)
+                self._add(families.FEED_CHANGES, (dimension,), 0)
 
     def backlog(self, messages: Mapping[str, int]) -> None:
         """How many messages of each topic no commit covers yet. A topic not named is gone."""

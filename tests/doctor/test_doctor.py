@@ -217,6 +217,17 @@ def test_an_account_that_may_write_is_a_warning(job: Job) -> None:
     assert owner.password not in told.text
 
 
+def test_a_feed_that_may_not_be_followed_is_a_warning_and_where_run_needs_it_a_failure(job: Job, stack: Stack) -> None:
+    owner = stack.database.accounts.owner  # may do much in its database, and nothing with the server's log
+    job.more |= {"master.user": owner.user, "master.password": owner.password}
+    told = job.doctor()
+    assert "needs the right REPLICATION SLAVE, the right REPLICATION CLIENT" in told.of("master change feed", "warning")
+    told = job.doctor(master__feed="binlog")
+    assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT" in told.of("master change feed", "failure")
+    assert told.code == 1
+    assert "is off" in job.doctor(master__feed="off").of("master change feed", "ok")
+
+
 def test_more_connections_than_the_server_has_are_a_warning(job: Job) -> None:
     told = job.doctor(master__connections="64", spark__master="local[100]")
     assert "100 workers with 64 each make 6400; the server has" in told.of("master connections", "warning")

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,6 +17,7 @@ from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionAnswer, TaskAnswer
 from pipeline.errors import BadSetting
 from pipeline.joins.counts import JoinStatistics
+from pipeline.master.feed import Changes
 from pipeline.master.port import ReadCount, Reads
 from pipeline.watch.families import BUCKETS
 from pipeline.watch.moments import Moment, Past
@@ -253,11 +255,22 @@ def test_names_follow_prometheus_rules(metrics: Metrics) -> None:
     metrics.backlog({"sales": 1})
     metrics.batch_failed("x")
     metrics.skipped({"sales": 1})
+    metrics.feed(True, 0.0, Changes({"product": pa.array([7])}, frozenset({"product"})))
     for family in metrics.collect():
         assert family.name.startswith("millrace_")
         assert family.documentation.endswith((".", "…"))
         assert not family.name.endswith(("_milliseconds", "_kib", "_percent"))
         assert len(family.samples) > 0, f"{family.name} is declared and never set"
+
+
+def test_the_feed_is_seen_with_what_it_told_and_how_late_it_is(metrics: Metrics) -> None:
+    metrics.feed(True, 0.2, Changes(all_of=frozenset({"product"})))
+    metrics.feed(True, 0.3, Changes({"product": pa.array([7, 8])}))
+    assert samples(metrics)["millrace_feed_changes_total", "product"] == 2
+    assert samples(metrics)["millrace_feed_unknown_total", "product"] == 1
+    metrics.feed(False, 4.0, Changes())
+    assert samples(metrics)["millrace_feed_up",] == 0
+    assert samples(metrics)["millrace_feed_lag_seconds",] == 4.0
 
 
 def test_probes_say_alive_at_once_and_ready_only_when_told(metrics: Metrics) -> None:

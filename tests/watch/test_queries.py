@@ -11,8 +11,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from pipeline.master.feed import Changes
 from pipeline.watch.publish import Metrics
 from tests.kit import dashboards
 from tests.kit.prometheus import Prometheus
@@ -38,6 +40,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             answer.at = time.time()
             metrics.published(answer, time.time(), 0)
             metrics.backlog({"sales": 3})
+            metrics.feed(True, 0.1, Changes({"product": pa.array([7])}))
         return len(server.query("changes(millrace_sales_total[1m]) >= 3")) == len(jobs)
 
     try:

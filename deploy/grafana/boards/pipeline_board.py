@@ -17,7 +17,13 @@ def board() -> Dashboard:
         "Millrace / Pipeline",
         "From Kafka to the warehouse: freshness, throughput, backlog, errors.",
         ["instance", "topic", "dimension"],
-        {"Now": _now(), "Freshness and throughput": _flow(), "Errors": _errors(), "Batches and workers": _batches()},
+        {
+            "Now": _now(),
+            "Freshness and throughput": _flow(),
+            "Errors": _errors(),
+            "Master": _master(),
+            "Batches and workers": _batches(),
+        },
     )
 
 
@@ -94,6 +100,32 @@ def _errors() -> list:
             {
                 "reads of {{dimension}}": per_second("millrace_master_failures_total", _DIMENSION, ["dimension"]),
                 "batches": per_second("millrace_batches_total", f'{_JOB}, outcome="failed"'),
+            },
+            width=8,
+        ),
+    ]  # fmt: skip
+
+
+def _master() -> list:
+    return [
+        curves(
+            "Changes", "Keys whose master rows changed a second, as the feed tells; rows in memory forgotten for it.",
+            "ops",
+            {
+                "{{dimension}} changed": per_second("millrace_feed_changes_total", _DIMENSION, ["dimension"]),
+                "{{dimension}} forgotten": per_second("millrace_cache_forgotten_total", _DIMENSION, ["dimension"]),
+            },
+            width=8,
+        ),
+        curves(
+            "Feed lag", "How far the feed is behind the master, or how long it has been silent.", "s",
+            {"{{instance}}": f"millrace_feed_lag_seconds{{{_JOB}}}"}, [(10, RED)], width=8,
+        ),
+        curves(
+            "Asked of the master", "Queries and rows a second, of all workers.", "ops",
+            {
+                "{{dimension}} queries": per_second("millrace_master_queries_total", _DIMENSION, ["dimension"]),
+                "{{dimension}} rows": per_second("millrace_master_rows_total", _DIMENSION, ["dimension"]),
             },
             width=8,
         ),

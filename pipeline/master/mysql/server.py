@@ -17,7 +17,11 @@ _READS = re.compile(
     r"SELECT( \(.*\))?|USAGE|SHOW .*|PROCESS|REPLICATION (SLAVE|CLIENT|REPLICA)|BINLOG MONITOR|SLAVE MONITOR"
 )
 _GRANT = re.compile(r"GRANT (?P<rights>.+?) ON (?P<on>\S+) TO (?P<rest>.*)", re.DOTALL)
-_FEEDS = ("REPLICATION SLAVE", "REPLICATION REPLICA", "ALL PRIVILEGES")
+# What a feed needs, each under the names that servers have for it.
+_FEEDS = {
+    "REPLICATION SLAVE": ("REPLICATION SLAVE", "REPLICATION REPLICA", "ALL PRIVILEGES"),
+    "REPLICATION CLIENT": ("REPLICATION CLIENT", "BINLOG MONITOR", "SUPER", "ALL PRIVILEGES"),
+}
 _VARIABLES = ("log_bin", "binlog_format", "binlog_row_image", "max_connections")
 
 
@@ -75,5 +79,6 @@ def _lacks(variables: dict[str, str], granted: Sequence[str]) -> Iterator[str]:
         if has.upper() not in (needed, "1"):
             yield f"{name} = {needed} (it is {has})"
     everywhere = [grant["rights"].upper() for grant in filter(None, map(_GRANT.match, granted)) if grant["on"] == "*.*"]
-    if not any(right in rights for rights in everywhere for right in _FEEDS):
-        yield "the right REPLICATION SLAVE"
+    for needed, names in _FEEDS.items():
+        if not any(name in rights for rights in everywhere for name in names):
+            yield f"the right {needed}"

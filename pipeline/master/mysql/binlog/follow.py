@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
 
 import pyarrow as pa
@@ -50,7 +50,7 @@ class BinlogFeed:
         self._told: set[str] = set()  # reasons that were logged
         self._place, self._at = Place("", "", 0), 0.0
 
-    def follow(self, place: str = "") -> Iterator[Changes]:
+    def follow(self, place: str = "") -> Generator[Changes, None, None]:
         with closing(connect(address_of(self._settings))) as driver:
             try:
                 yield from self._follow(driver, place)
@@ -63,7 +63,7 @@ class BinlogFeed:
                 else:
                     raise
 
-    def _follow(self, driver: SocketDriver, place: str) -> Iterator[Changes]:
+    def _follow(self, driver: SocketDriver, place: str) -> Generator[Changes, None, None]:
         server = self._require_rows(driver)
         self._place = Place.parse(place) if place else self._now(driver, server)
         if self._place.server != server:
