@@ -3,7 +3,7 @@
 import threading
 from contextlib import suppress
 
-from pipeline.driver.job import RunningQuery
+from pipeline.driver.query import RunningQuery
 
 
 class QueryWithABatchAtTheDoor:
@@ -25,7 +25,9 @@ class QueryWithABatchAtTheDoor:
 
 
 def test_a_stop_does_not_wait_for_a_batch_that_waits_for_the_stop() -> None:
-    stream = RunningQuery(spark=None, plan=None, reader=None, warehouse=None, lineage=None, merging=None, metrics=None)
+    stream = RunningQuery(
+        spark=None, plan=None, reader=None, warehouse=None, lineage=None, merging=None, changes=None, metrics=None
+    )  # fmt: skip
     query = QueryWithABatchAtTheDoor(stream)
     stream._stop(query)
     assert query.refused
