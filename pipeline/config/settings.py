@@ -124,7 +124,7 @@ class MasterData:
     feed: str = "auto"
 
     def __post_init__(self) -> None:
-        need(self.feed in ("auto", "binlog", "off"), "master.feed", self.feed, "auto, binlog or off")
+        need(self.feed in ("auto", "binlog", "poll", "off"), "master.feed", self.feed, "auto, binlog, poll or off")
         need(0 < self.port < 1 << 16, "master.port", self.port, "from 1 to 65535")
         need(1 <= self.connections <= 64, "master.connections", self.connections, "from 1 to 64")
         need(

@@ -9,6 +9,8 @@ from functools import partial
 from pipeline.advise.demand import Demand
 from pipeline.doctor.findings import Check, Finding, Patient, is_here, not_checked, ok, warning
 from pipeline.driver.preflight import check_dimension
+from pipeline.errors import FeedRefused
+from pipeline.master.feed import POLLED
 from pipeline.master.open import look_at_server, open_feed, open_master
 from pipeline.master.port import ServerFacts
 
@@ -99,19 +101,24 @@ def connections(patient: Patient) -> Iterator[Finding]:
 def change_feed(patient: Patient) -> Iterator[Finding]:
     """Without one a job is right, and rows in memory may be as old as `max_staleness` says; `run` refuses to start
     without one only where it is asked for by name."""
-    if patient.settings.master.feed == "binlog":
-        with closing(open_feed(patient.master, patient.plan.dimensions).follow()) as told:
-            next(told)
     wanted, lacks = patient.settings.master.feed, ", ".join(_found(patient).lacks_for_a_feed)
     if wanted == "off":
         yield ok("master.feed is off: a master row in memory may be as old as max_staleness says")
-    elif not lacks:
-        yield ok("the binary log can be followed: rows that change are forgotten at once")
+        return
+    try:
+        with closing(open_feed(patient.master, patient.plan.dimensions).follow()) as told:
+            is_polled = next(told).place == POLLED
+    except FeedRefused as error:
+        if wanted != "auto":
+            raise
+        yield warning(f"{error} Until then a master row in memory may be as old as max_staleness says")
+        return
+    if is_polled:
+        yield ok("update times are polled: rows that change are forgotten within seconds, rows that go are not seen")
     else:
-        yield warning(
-            f"to follow the binary log it needs {lacks}; a master row in memory may be as old as max_staleness says",
-            "Give the account and the server these, or set master.feed to off.",
-        )
+        yield ok("the binary log can be followed: rows that change are forgotten at once")
+    if lacks and wanted != "poll":
+        yield warning(f"to be told of each changed key by the binary log it needs {lacks}")
 
 
 def dimension(name: str, patient: Patient) -> Iterator[Finding]:

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+POLLED = "polled"  # the place of a feed that has no log: nothing can be gone on from there
+
 
 @dataclass(frozen=True)
 class Changes:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import MasterData
 from pipeline.master.feed import Feed
-from pipeline.master.mysql.binlog.follow import BinlogFeed
+from pipeline.master.mysql.feeds import feed_of
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.mysql.server import facts_of
 from pipeline.master.port import MasterTable, ServerFacts
@@ -31,4 +31,4 @@ def look_at_server(settings: MasterData) -> ServerFacts:
 
 def open_feed(settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> Feed:
     """What tells of changes in these dimensions' master tables. Nothing is opened before it is followed."""
-    return BinlogFeed(settings, dimensions)
+    return feed_of(settings, dimensions)
