@@ -37,13 +37,14 @@ from pipeline.commands import (
     top,
     topic,
     up,
+    why,
 )  # fmt: skip
 from pipeline.commands.options import Config, Set, before
 from pipeline.watch import logs
 
 COMMANDS = (
     demo, up, down, sql, seed, generate, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
-    bundle, maintain, repair, rewind, skip, settings, contracts, joins,
+    bundle, why, maintain, repair, rewind, skip, settings, contracts, joins,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -81,7 +81,7 @@ def check(facts: WarehouseTable, contract: DimensionContract, connection: Any) -
     """Compare all facts with the master table of one dimension."""
     keys = keys_as_sent(contract)
     carried = [field for field in contract.columns if facts.has(f"{contract.name}.{field.name}")]
-    expected = _Expected(contract, carried, connection)
+    expected = Expected(contract, carried, connection)
     distinct = facts.distinct([*keys, *(f"{contract.name}.{field.name}" for field in carried)])
     tally = _Tally()
     for start in range(0, len(distinct), _KEYS_A_QUERY):
@@ -98,7 +98,7 @@ def check(facts: WarehouseTable, contract: DimensionContract, connection: Any) -
     return DimensionFound(Check.none(name, tally.first, among, look, tally.wrong), tally.nulls, tally.unmatched)
 
 
-class _Expected:
+class Expected:
     """The rows that facts with these natural keys should carry, by SQL."""
 
     def __init__(self, contract: DimensionContract, carried: list[pa.Field], connection: Any) -> None:
@@ -135,7 +135,7 @@ class _Expected:
         return zip(*(pa.array(c, t).to_pylist() for c, t in zip(columns, self._types, strict=True)), strict=True)
 
 
-def _compare(rows: list[Row], expected: _Expected, tally: _Tally) -> None:
+def _compare(rows: list[Row], expected: Expected, tally: _Tally) -> None:
     width = expected.key_columns
     known = list({row[:width] for row in rows if None not in row[:width]})
     in_master = expected.rows(known)
@@ -162,7 +162,7 @@ def _compare(rows: list[Row], expected: _Expected, tally: _Tally) -> None:
             )
 
 
-def _is_earlier(carried: Row, now: Row, expected: _Expected) -> bool:
+def _is_earlier(carried: Row, now: Row, expected: Expected) -> bool:
     """A row that has changed since the fact was written may differ in all but its surrogate key."""
     if expected.version is None or expected.surrogate is None or carried[expected.version] is None:
         return False

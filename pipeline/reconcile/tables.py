@@ -76,6 +76,10 @@ class WarehouseTable:
                 seen, fresh = _counted(pa.concat_tables([seen, *fresh]), sources), []
         return _counted(pa.concat_tables([seen, *fresh]), sources)
 
+    def history(self) -> list[dict[str, Any]]:
+        """Its commits, the newest first."""
+        return self._table.history()
+
     def _no_rows(self, sources: Sequence[str]) -> pa.Table:
         types = [(source, self.contract.by_source[source].type) for source in sources]
         return pa.schema([*types, (ROWS, pa.int64())]).empty_table()
@@ -89,13 +93,16 @@ class WarehouseTable:
 
     @cached_property
     def _dataset(self) -> Any:
+        return self._table.to_pyarrow_dataset()
+
+    @cached_property
+    def _table(self) -> DeltaTable:
         try:
-            table = DeltaTable(self.uri, storage_options=self._settings.warehouse.storage_options or None)
+            return DeltaTable(self.uri, storage_options=self._settings.warehouse.storage_options or None)
         except TableNotFoundError as error:
             raise NotReconcilable(
                 f"there is no Delta table at {self.uri}. Has the job run with this warehouse.path?"
             ) from error
-        return table.to_pyarrow_dataset()
 
 
 def _counted(rows: pa.Table, sources: Sequence[str]) -> pa.Table:

@@ -14,9 +14,13 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
+from pipeline.config.settings import load
 from pipeline.generate.keys import Sizes, product_codes
 from pipeline.generate.seed import seed
 from pipeline.laptop.stack.stack import Stack
+from pipeline.plan import resolve
+from pipeline.reconcile.broker import Place
+from pipeline.reconcile.why import why
 from tests.kit.running import Job, wait_until
 
 CODES = product_codes(np.arange(60)).to_pylist()  # the last ten have no row at first
@@ -85,6 +89,8 @@ def test_sales_after_a_change_have_the_row_as_it_is_then_also_when_the_feed_brok
         send(stack.info().bootstrap, topic, CODES, 3)
         job.wait_for(180)
         assert joined(job, 3) == in_the_master()
+        told = dict(why(resolve(load(None, job.assignments, {})), Place(topic, 0), 0).lines)
+        assert re.search(r"the master's changes up to \S+/changes\.\d+:\d+", told["heeded"])
         assert metric(job, 'millrace_cache_forgotten_total{dimension="product"}') >= 22  # one was not kept by anybody
 
         break_off_the_feeds(stack)
