@@ -21,6 +21,7 @@ class News:
     settled: int = -1  # up to this number the changes are so old that every read sees them; first - 1: none of these
     keys: Mapping[str, pa.Array] = field(default_factory=dict)  # by dimension, packed by `pipeline.keys`
     all_of: frozenset[str] = frozenset()  # dimensions
+    altered: Mapping[str, int] = field(default_factory=dict)  # by dimension: how often its table was, so far
     place: str = ""  # in the master's log: all before it is known to who has heard this; empty: no feed
 
     def forgets(self, dimension: str, known: int | None) -> pa.Array | None:

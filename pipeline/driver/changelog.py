@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -56,12 +56,14 @@ class ChangeLog:
         self._next = 0
         self._place = ""
         self._was_asked = False
+        self._altered: Counter[str] = Counter()
         self._workers: dict[str, _Worker] = {}
         self._lock = threading.Lock()
 
     def add(self, changes: Changes) -> None:
         with self._lock:
             self._place = changes.place
+            self._altered.update(changes.altered)
             # Before the first batch no worker has anything to forget.
             if self._was_asked and (changes.keys or changes.all_of):
                 size = sum(map(len, changes.keys.values()))
@@ -77,7 +79,7 @@ class ChangeLog:
             first = self._entries[0].number if self._entries else self._next
             settled = max((entry.number for entry in self._entries if now - entry.at >= _SETTLES), default=first - 1)
             keys, all_of = _together(entry.changes for entry in self._entries)
-            return News(first, settled, keys, all_of, self._place)
+            return News(first, settled, keys, all_of, dict(self._altered), self._place)
 
     def heard(self, workers: Iterable[str], news: News) -> None:
         """These took part in a batch that had the news, and the batch succeeded."""

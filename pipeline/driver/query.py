@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 from pipeline import flow, source
 from pipeline.answers.task import TaskAnswer
-from pipeline.driver import continuity, ended
+from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.changelog import ChangeLog
 from pipeline.driver.cluster import on_workers
 from pipeline.driver.lineage import Lineage
@@ -22,6 +22,8 @@ from pipeline.driver.stop import StopSignal
 from pipeline.driver.topics import end_offsets
 from pipeline.driver.worker import work_of
 from pipeline.errors import MillraceError
+from pipeline.master.open import open_master
+from pipeline.news import News
 from pipeline.plan import Plan
 from pipeline.warehouse.merging import Merging
 from pipeline.warehouse.port import Warehouse
@@ -54,6 +56,7 @@ class RunningQuery:
         self._lineage, self._merging, self._changes, self._metrics = lineage, merging, changes, metrics
         self._in_batch = threading.Lock()
         self._stopped = False
+        self._altered: dict[str, int] = {}  # by dimension: how many alterations of its table are checked
         self._failure: Exception | None = None  # of a batch, before Spark wraps it
 
     def run(self, stop: StopSignal, ready: Callable[[], None]) -> None:
@@ -116,6 +119,7 @@ class RunningQuery:
 
     def _on_workers(self, messages: DataFrame, batch: int) -> TaskAnswer:
         tasks, news = self._reader.tasks(messages, batch), self._changes.news()
+        self._check_altered(news)
         try:
             answer = on_workers(tasks, work_of(self._plan, batch, news))
         except Exception as error:
@@ -123,6 +127,16 @@ class RunningQuery:
         self._changes.heard(answer.workers, news)
         answer.feed = news.place
         return answer
+
+    def _check_altered(self, news: News) -> None:
+        """A master table that was altered must still be as its contract says, or a fact might be wrong."""
+        for name, times in news.altered.items():
+            if times > self._altered.get(name, 0):
+                contract = self._plan.dimensions[name]
+                log.info("master table %s was altered: checking it against its contract", contract.table)
+                with open_master(self._plan.settings.master, contract) as master:
+                    preflight.check_dimension(self._plan, name, master)
+                self._altered[name] = times
 
     def _explain(self, failure: Exception) -> None:
         """Raise what ended the query, as plainly as it can be told."""

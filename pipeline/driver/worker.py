@@ -86,7 +86,7 @@ def _flow(plan: Plan, batch: int, news: News) -> SaleFlow:
     return SaleFlow(
         parser_of=parser_of,
         sale_schema=plan.sale_schema,
-        dimensions=[_dimension(plan, contract) for contract in plan.dimensions.values()],
+        dimensions=[_dimension(plan, contract, news) for contract in plan.dimensions.values()],
         facts=files(plan.facts),
         rejects=files(plan.rejects),
         limits=plan.settings.worker,
@@ -96,11 +96,14 @@ def _flow(plan: Plan, batch: int, news: News) -> SaleFlow:
     )
 
 
-def _dimension(plan: Plan, contract: DimensionContract) -> Dimension:
-    """The dimension with the join this worker already has for it, or a new one."""
+def _dimension(plan: Plan, contract: DimensionContract, news: News) -> Dimension:
+    """The dimension with the join this worker already has for it, or a new one: it is made for a table as it was."""
     server, settings = plan.settings.master, plan.settings.dimensions[contract.name]
-    shaped_by = repr((contract, settings, server, str(server.password), plan.options(contract.name)))
+    table = news.altered.get(contract.name, 0)
+    shaped_by = repr((contract, settings, server, str(server.password), plan.options(contract.name), table))
     if shaped_by not in _dimensions:
+        for other in [key for key, known in _dimensions.items() if known.contract.name == contract.name]:
+            del _dimensions[other]
         join = plan.make_join(contract.name, _masters.enter_context(open_master(server, contract)))
         _dimensions[shaped_by] = Dimension(contract, join, _prediction(plan, contract.name, join.relation))
     return _dimensions[shaped_by]

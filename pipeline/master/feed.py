@@ -21,6 +21,7 @@ class Changes:
 
     keys: Mapping[str, pa.Array] = field(default_factory=dict)  # by dimension, packed by `pipeline.keys`
     all_of: frozenset[str] = frozenset()  # dimensions that changed in a way that names no keys
+    altered: frozenset[str] = frozenset()  # those among them whose table may have other columns now
     place: str = ""  # in the server's log: behind all transactions that were told whole
     at: float = 0.0  # Unix time at which the last of them began, by the server's clock; 0: nothing is left to tell
 

@@ -31,6 +31,13 @@ def test_the_log_does_not_grow_while_a_worker_stays_away(monkeypatch: pytest.Mon
     assert news.forgets("product", before.settled) is None  # everything
 
 
+def test_how_often_a_table_was_altered_is_told_with_every_news_from_then_on() -> None:
+    log = ChangeLog()
+    for altered in ({"product"}, {"product", "store"}):
+        log.add(Changes(all_of=frozenset(altered), altered=frozenset(altered)))
+    assert log.news().altered == log.news().altered == {"product": 2, "store": 1}
+
+
 def test_whatever_workers_come_and_go_each_forgets_each_change_and_again_until_it_has_settled() -> None:
     """Workers at random, some new, batches that fail, a clock that jumps. What is owed to a worker is kept here: a
     change from the moment it came, until the worker has forgotten it at the age of a second."""

@@ -45,7 +45,7 @@ class PollingFeed:
                 yield Changes(
                     {name: some for name, some in found.items() if some is not None and len(some)},
                     frozenset(name for name, some in found.items() if some is None),
-                    POLLED,
+                    place=POLLED,
                 )
                 time.sleep(_EVERY)
         finally:

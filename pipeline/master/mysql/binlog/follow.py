@@ -47,6 +47,7 @@ class BinlogFeed:
         self._catalogue_is_old = True
         self._found: dict[Target, list[Values]] = defaultdict(list)
         self._all_of: set[str] = set()
+        self._altered: set[str] = set()
         self._told: set[str] = set()  # reasons that were logged
         self._place, self._at = Place("", "", 0), 0.0
 
@@ -143,6 +144,7 @@ class BinlogFeed:
         for dimension in self._dimensions.values():
             if dimension.table.encode().lower() in statement.lower():
                 self._all_of.add(dimension.name)
+                self._altered.add(dimension.name)
                 self._catalogue_is_old = True
                 self._tables.clear()
 
@@ -170,11 +172,13 @@ class BinlogFeed:
         changes = Changes(
             {name: keys for name, keys in found.items() if name not in self._all_of},
             frozenset(self._all_of),
+            frozenset(self._altered),
             str(self._place),
             0.0 if caught_up else self._at,
         )
         self._found.clear()
         self._all_of.clear()
+        self._altered.clear()
         return changes
 
     @staticmethod
