@@ -104,6 +104,7 @@ def _dimension(plan: Plan, contract: DimensionContract, news: News) -> Dimension
     if shaped_by not in _dimensions:
         for other in [key for key, known in _dimensions.items() if known.contract.name == contract.name]:
             del _dimensions[other]
+            gc.unfreeze()  # or its memory would never be given back: see `_settle`
         join = plan.make_join(contract.name, _masters.enter_context(open_master(server, contract)))
         _dimensions[shaped_by] = Dimension(contract, join, _prediction(plan, contract.name, join.relation))
     return _dimensions[shaped_by]
