@@ -66,7 +66,7 @@ class ChangeLog:
             self._altered.update(changes.altered)
             # Before the first batch no worker has anything to forget.
             if self._was_asked and (changes.keys or changes.all_of):
-                size = sum(map(len, changes.keys.values()))
+                size = max(1, sum(map(len, changes.keys.values())))
                 self._entries.append(_Entry(self._next, self._clock(), changes, size))
                 self._next += 1
                 self._bound()

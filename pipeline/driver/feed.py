@@ -59,7 +59,7 @@ class FollowedFeed:
                 self._follow()
             except FeedRefused as error:
                 if self._refused is None and not self._is_needed:
-                    log.info("%s Until then a master row may be as old as max_staleness says.", error)
+                    log.warning("%s Until then a master row may be as old as max_staleness says.", error)
                 self._refused, self._place, pause = error, "", _AFTER_REFUSAL
             except Exception as error:  # noqa: BLE001 of the network or the server: it is tried again for ever
                 failures = 0 if self._alive_at > lived_until else failures + 1

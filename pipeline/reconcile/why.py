@@ -11,6 +11,7 @@ from operator import and_
 from typing import Any
 
 import pyarrow.dataset as ds
+import pymysql
 from kafka.errors import KafkaError
 
 from pipeline.config.contracts import DimensionContract
@@ -96,7 +97,10 @@ def _batch(plan: Plan, row: Row) -> list[Line]:
 def _master(plan: Plan, table: WarehouseTable, row: Row) -> Iterator[Line]:
     with closing(connect(plan.settings.master)) as connection:
         for name, contract in plan.dimensions.items():
-            yield name, _now(contract, table, row, connection)
+            try:
+                yield name, _now(contract, table, row, connection)
+            except pymysql.MySQLError as error:  # the table is not as its contract says, or may not be read
+                yield name, f"not known: {error}"
 
 
 def _now(contract: DimensionContract, table: WarehouseTable, row: Row, connection: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -30,14 +31,8 @@ class Script:
         if self._parts:
             raise ConnectionResetError("the server went away")
         while True:
-            threading_pause()
+            time.sleep(0.01)  # between two heartbeats
             yield Changes(place=part[-1].place)
-
-
-def threading_pause() -> None:
-    import time
-
-    time.sleep(0.01)
 
 
 class Heard:

@@ -176,6 +176,38 @@ def test_a_table_that_is_altered_emptied_or_gone_is_told_as_all_of_it(server, st
     feed.close()
 
 
+def test_of_a_table_with_a_type_that_is_not_known_every_change_is_told_as_all_of_it(server, monkeypatch):
+    """As of a server that is younger than this reader."""
+    monkeypatch.setattr("pipeline.master.mysql.binlog.tables._DECIMAL", 0)
+    server.execute(f"CREATE TABLE t (code VARCHAR(20) PRIMARY KEY, price DECIMAL(9,2), {COLUMNS})")
+    feed = Followed(server, {"code": "string"})
+    for number in range(3):
+        server.execute(f"INSERT INTO t (code, price) VALUES ('k{number}', 1.5)")
+        assert feed.told() == {ALL}
+    feed.close()
+
+
+def test_a_key_that_cannot_be_read_is_told_as_all_of_the_table(server, monkeypatch):
+    monkeypatch.setattr("pipeline.master.mysql.binlog.target._CODECS", {"latin1": "no such codec"})
+    server.table("code VARCHAR(20) CHARACTER SET latin1", [["ale"]])
+    feed = Followed(server, {"code": "string"})
+    for number in range(2):
+        server.execute(f"UPDATE t SET sk = {number + 5}")
+        assert feed.told() == {ALL}
+    feed.close()
+
+
+def test_rows_of_several_tables_in_one_statement_are_told_however_many_tables_were_seen(server, monkeypatch):
+    monkeypatch.setattr("pipeline.master.mysql.binlog.follow._MOST_TABLES", 1)
+    server.table("code VARCHAR(20)", [["ale"]])
+    server.execute("CREATE TABLE other (n INT)")
+    server.execute("INSERT INTO other VALUES (1)")
+    feed = Followed(server, {"code": "string"})
+    server.execute("UPDATE t, other SET t.sk = 7, other.n = 2")
+    assert feed.told() == {b"ale"}
+    feed.close()
+
+
 def test_after_a_column_was_added_before_the_key_its_rows_are_read_as_they_are_now(server):
     server.table("code VARCHAR(20)", [["ale"]])
     feed = Followed(server, {"code": "string"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import defaultdict
 from collections.abc import Generator, Mapping
@@ -16,9 +17,9 @@ from pipeline.config.settings import MasterData
 from pipeline.errors import FeedRefused
 from pipeline.master.feed import Changes
 from pipeline.master.mysql.binlog import events
-from pipeline.master.mysql.binlog.events import Event, EventStream, Place
+from pipeline.master.mysql.binlog.events import Event, EventStream, LogDamaged, Place
 from pipeline.master.mysql.binlog.rows import Values, wanted_values
-from pipeline.master.mysql.binlog.tables import LoggedTable, UnknownColumn, logged_table, table_number
+from pipeline.master.mysql.binlog.tables import LoggedTable, logged_table, table_number
 from pipeline.master.mysql.binlog.target import Target
 from pipeline.master.mysql.catalogue import Catalogue
 from pipeline.master.mysql.connection import address_of
@@ -34,16 +35,18 @@ _NO_SUCH_STATEMENT, _NO_SUCH_PLACE = 1064, 1236
 _DENIED = (1045, 1227)
 _ROWS = {*events.WRITES, *events.UPDATES, *events.DELETES}
 _UNREADABLE = {events.LOAD_QUERY, events.INCIDENT, *events.COMPRESSED}
+_BRACKETS = (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT")  # around rows
+_DROPS_ALL = re.compile(rb"DROP\s+(DATABASE|SCHEMA)\b", re.IGNORECASE)
 _GRANT = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the account of master.user"
 
 
 class BinlogFeed:
-    """The feed of a MySQL or MariaDB server whose log has rows (`binlog_format = ROW`, the default of both)."""
+    """The feed of a MySQL or MariaDB server whose log has rows (`binlog_format = ROW`)."""
 
     def __init__(self, settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> None:
         self._settings, self._dimensions = settings, dimensions
         self._targets: dict[tuple[str, str], list[Target]] = {}
-        self._tables: dict[int, tuple[bytes, LoggedTable | None, list[Target]]] = {}
+        self._tables: dict[int, tuple[bytes, LoggedTable, list[Target]]] = {}
         self._catalogue_is_old = True
         self._found: dict[Target, list[Values]] = defaultdict(list)
         self._all_of: set[str] = set()
@@ -85,6 +88,8 @@ class BinlogFeed:
             self._note(event)
             if self._ends_transaction(event):
                 self._place, self._at = Place(server, stream.file, stream.offset), float(event.at)
+                if len(self._tables) >= _MOST_TABLES:
+                    self._tables.clear()  # not before: rows may still come of several tables
                 if sum(map(len, self._found.values())) >= _MOST_KEYS:
                     yield self._told_so_far(caught_up=False)
 
@@ -95,7 +100,7 @@ class BinlogFeed:
         elif kind in _ROWS:
             self._rows(kind, body)
         elif kind == events.PARTIAL_UPDATES:
-            _, _, targets = self._tables.get(table_number(body), (b"", None, []))
+            _, targets = self._described(body)
             self._all("binlog_row_value_options = PARTIAL_JSON", *targets)
         elif kind == events.QUERY:
             self._query(_statement(body))
@@ -108,24 +113,25 @@ class BinlogFeed:
             return
         if self._catalogue_is_old:
             self._read_catalogue()
-        if len(self._tables) >= _MOST_TABLES:
-            self._tables.clear()
-        try:
-            table = logged_table(body)
-        except UnknownColumn as error:
-            self._everything(f"{error}, which is not known here")
-            self._tables[number] = (body, None, [])
-            return
+        table = logged_table(body)
         targets = self._targets.get((table.database.casefold(), table.name.casefold()), [])
         self._tables[number] = (body, table, targets)
 
+    def _described(self, body: bytes) -> tuple[LoggedTable, list[Target]]:
+        """The table that these rows are of."""
+        try:
+            _, table, targets = self._tables[table_number(body)]
+        except KeyError:
+            raise LogDamaged(
+                f"the binary log near {self._place} has rows of a table that it did not describe"
+            ) from None
+        return table, targets
+
     def _rows(self, kind: int, body: bytes) -> None:
-        _, table, targets = self._tables.get(table_number(body), (b"", None, []))
-        if table is None:
-            return
+        table, targets = self._described(body)
         for target in targets:
             if not target.fits(table):
-                self._all("rows from before the table was altered", target)
+                self._all("rows from before the table was altered, or with a type of column not known here", target)
                 continue
             values = wanted_values(kind, body, table, target.wanted)
             if values is None:
@@ -141,8 +147,10 @@ class BinlogFeed:
             # Its rows stood in the log when it was prepared, and are seen only now.
             self._everything("XA transactions")
             return
+        if statement.startswith(_BRACKETS):
+            return
         for dimension in self._dimensions.values():
-            if dimension.table.encode().lower() in statement.lower():
+            if _DROPS_ALL.match(statement) or _names(statement, dimension.table):
                 self._all_of.add(dimension.name)
                 self._altered.add(dimension.name)
                 self._catalogue_is_old = True
@@ -164,7 +172,7 @@ class BinlogFeed:
 
     def _told_so_far(self, caught_up: bool) -> Changes:
         found: dict[str, pa.Array] = {}
-        for target, values in self._found.items():
+        for target, values in list(self._found.items()):
             try:
                 found[target.dimension] = target.keys(values)
             except ValueError as error:
@@ -232,6 +240,16 @@ class BinlogFeed:
 
 def _text(value: bytes | None) -> str:
     return (value or b"").decode()
+
+
+def _names(statement: bytes, table: str) -> bool:
+    """Whether a statement may be about a table: in which character set it names others than ASCII is not known.
+
+    >>> _names(b"ALTER TABLE `Product` ADD x INT", "product"), _names(b"DROP TABLE by_product", "product")
+    (True, False)
+    """
+    word = rb"(?<![\w$])" + re.escape(table.encode()) + rb"(?![\w$])"
+    return not table.isascii() or re.search(word, statement, re.IGNORECASE) is not None
 
 
 def _statement(body: bytes) -> bytes:
