@@ -11,6 +11,7 @@ import typer
 
 from pipeline import __version__
 from pipeline.commands import (
+    backfill,
     bench,
     bundle,
     calibrate,
@@ -25,6 +26,7 @@ from pipeline.commands import (
     joins,
     maintain,
     reconcile,
+    rejects,
     repair,
     rewind,
     run,
@@ -44,7 +46,7 @@ from pipeline.watch import logs
 
 COMMANDS = (
     demo, up, down, sql, seed, generate, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
-    bundle, why, maintain, repair, rewind, skip, settings, contracts, joins,
+    bundle, why, maintain, repair, backfill, rewind, skip, settings, contracts, joins,
 )  # fmt: skip
 
 app = typer.Typer(
@@ -57,6 +59,7 @@ for file in COMMANDS:
     name = file.__name__.rpartition(".")[2]
     app.command(name, **getattr(file, "HOW", {}))(file.command)
 app.add_typer(topic.commands, name="topic")
+app.add_typer(rejects.commands, name="rejects")
 app.add_typer(bench.commands, name="bench")
 
 

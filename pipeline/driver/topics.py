@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import datetime
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
@@ -71,6 +72,14 @@ class Topics:
     def extents(self, partitions: Ends) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """The first offset that Kafka still has of each of these partitions, and the one behind its last."""
         return tuple(self._offsets({t: dict.fromkeys(p, at) for t, p in partitions.items()}, at) for at in _BOTH)  # type: ignore[return-value]
+
+    def since(self, partitions: Ends, moment: datetime) -> dict[tuple[str, int], int | None]:
+        """The first offset of each of these partitions that was sent then or later; None if there is none."""
+        spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
+        asked = {TopicPartition(topic, int(part)): spec for topic, parts in partitions.items() for part in parts}
+        found = self._admin.list_offsets(asked) if asked else {}
+        offsets = {(at.topic, at.partition): done.result(timeout=self._within).offset for at, done in found.items()}
+        return {place: offset if offset >= 0 else None for place, offset in offsets.items()}
 
     def message_at(self, topic: str, partition: int, offset: int) -> Message | None:
         """The first message at this offset or behind it; None if there is none (any more)."""

@@ -36,7 +36,7 @@ def work_of(plan: Plan, batch: int, news: News) -> Callable[[Iterator[pa.RecordB
     def work(messages: Iterator[pa.RecordBatch]) -> TaskAnswer:
         try:
             with ended.marked():
-                answer = _flow(plan, batch, news).run(messages)
+                answer = flow(plan, batch, news).run(messages)
         except BaseException:
             # Sales of this attempt may still wait in the joins; the next attempt must not meet them.
             forget()
@@ -51,8 +51,8 @@ def warm(plan: Plan) -> None:
     """Have everything at hand that the first batch needs: libraries, compiled loops, joins, connections. What fails
     will fail again where it is told."""
     with contextlib.suppress(Exception):
-        flow = _flow(plan, batch=0, news=News())
-        flow.parser_of("").parse(pa.array([], pa.binary()))
+        idle = flow(plan, batch=0, news=News())
+        idle.parser_of("").parse(pa.array([], pa.binary()))
         for dimension in _dimensions.values():
             dimension.join.master.statistics()
         readers.warm(plan.settings)
@@ -73,7 +73,8 @@ def forget() -> None:
     _masters.close()
 
 
-def _flow(plan: Plan, batch: int, news: News) -> SaleFlow:
+def flow(plan: Plan, batch: int, news: News) -> SaleFlow:
+    """A sale's journey in this process, with the joins that it has already."""
     attempt = uuid.uuid4().hex
 
     @cache

@@ -16,7 +16,10 @@ from pipeline.reconcile.verdict import SHOWN, Check
 Offsets = npt.NDArray[np.int64]
 
 IDENTITY = ("message.topic", "message.partition", "message.offset")
-_MANY = "Where a natural key comes twice in a master table, meshjoin and r-meshjoin write a fact for each of its rows."
+_MANY = (
+    "Where a natural key comes twice in a master table, meshjoin and r-meshjoin write a fact for each of its rows. A "
+    "`millrace rejects replay` that was killed leaves rejects that are facts, too: run it again."
+)
 _ASKED = 1_000  # offsets that are looked for in Kafka one by one, where the warehouse has none
 
 

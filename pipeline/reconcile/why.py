@@ -19,6 +19,7 @@ from pipeline.plan import Plan
 from pipeline.reconcile.broker import Broker, Place
 from pipeline.reconcile.masters import Expected, connect, keys_as_sent
 from pipeline.reconcile.tables import WarehouseTable
+from pipeline.reentry import application_of
 from pipeline.warehouse import record
 
 _LONGEST = 400  # characters of a message
@@ -85,6 +86,8 @@ def _batch(plan: Plan, row: Row) -> list[Line]:
     batch, facts = row.get("job.batch"), WarehouseTable(plan.settings, plan.facts)
     if batch is None:
         return []
+    if batch < 0:
+        return [("entered", _entered(plan, facts, -batch))]
     for commit in facts.history():
         said = record.decode(commit.get(record.USER_METADATA))
         if said and (said.application, said.batch) == (plan.settings.job.name, batch):
@@ -92,6 +95,18 @@ def _batch(plan: Plan, row: Row) -> list[Line]:
             at = f"{batch} of {said.application}, version {commit['version']}, {_moment(commit['timestamp'])}"
             return [("batch", at), ("heeded", f"the master's changes up to {heeded}")]
     return [("batch", f"{batch}: its commit has left the log of {facts.uri}")]
+
+
+def _entered(plan: Plan, facts: WarehouseTable, number: int) -> str:
+    """What the commit says that brought the message in later than its batch."""
+    application = application_of(plan.settings.job.name)
+    for commit in facts.history():
+        said = record.decode(commit.get(record.USER_METADATA))
+        if said and (said.application, said.batch) == (application, number):
+            how = ", ".join(str(said.note[name]) for name in ("what", "reason", "by") if said.note.get(name))
+            where = f"{number} of {application!r}, version {commit['version']}"
+            return f"later, by {how}: {where}, {_moment(commit['timestamp'])}"
+    return f"later, as {number} of {application!r}, whose commit has left the log of {facts.uri}"
 
 
 def _master(plan: Plan, table: WarehouseTable, row: Row) -> Iterator[Line]:
