@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline import columns, facts, joins
+from pipeline.config.checks import need
 from pipeline.config.contracts import Contracts, DimensionContract, TableContract, TopicContract, arrow_type
 from pipeline.config.loader import read_table
 from pipeline.config.measures import Bytes
@@ -19,11 +21,13 @@ from pipeline.config.settings import DimensionSettings, Settings
 from pipeline.errors import BadContract, BadSetting, BudgetTooSmall
 from pipeline.joins import Join, Options
 from pipeline.joins.cost import costs_file as costs
+from pipeline.joins.cost.caps import Caps
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Relation, Stream
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.parts.keycodes import KeyCoder
 from pipeline.master.port import Master, MasterStatistics
+from pipeline.master.share import Contract
 from pipeline.parse import Parser
 
 
@@ -38,6 +42,7 @@ class Plan:
     facts: TableContract
     rejects: TableContract
     costs: dict[str, UnitCosts] = field(default_factory=dict)  # by dimension, where they were measured
+    workers: int = 1  # that run at once, and share what may be asked of the master
 
     def join(self, dimension: str) -> str:
         """The registry's name of the join that the settings ask for."""
@@ -47,6 +52,8 @@ class Plan:
     def options(self, dimension: str) -> Options:
         """What shapes the join of a dimension, beside its memory."""
         settings = self.settings.dimensions[dimension]
+        contract = Contract.of(self.settings.master)
+        share = contract.deal(self.workers, self.workers)[-1]
         own = _settings_of_joins(dimension, settings)
         # Nothing else tells where the rows lie that are wanted most: this is of no use where they are not R's first.
         first = settings.algorithm == "x-hybridjoin" and getattr(own.get("x-hybridjoin"), "published", False)
@@ -57,7 +64,12 @@ class Plan:
             settings=own,
             max_staleness=settings.max_staleness,
             absent_staleness=settings.absent_staleness,
-            connections=self.settings.master.connections,
+            connections=share.connections,
+            caps=Caps(
+                queries=contract.allowed["statements"] / self.workers or math.inf,
+                rows=contract.allowed["rows"] / self.workers or math.inf,
+                read=float(share.largest_read),
+            ),
         )
 
     def predict(self, dimension: str, relation: Relation, window: int) -> Prediction:
@@ -102,6 +114,7 @@ def resolve(settings: Settings) -> Plan:
     """The plan, or a `BadContract` that says what does not fit together."""
     for name, dimension in settings.dimensions.items():
         _check_algorithm(name, dimension)
+    _check_speculation(settings)
     contracts = Contracts(settings.contracts.folder or None)
     plan = Plan(
         settings=settings,
@@ -114,6 +127,13 @@ def resolve(settings: Settings) -> Plan:
     )
     _check(plan)
     return plan
+
+
+def _check_speculation(settings: Settings) -> None:
+    speculates = settings.spark.conf.get("spark.speculation", "false")
+    ok = speculates.lower() == "false" or not Contract.of(settings.master).caps_something
+    needed = "false: a task that runs twice at once would ask the master for more than the caps in [master] allow"
+    need(ok, "spark.conf.spark.speculation", speculates, needed)
 
 
 def _check(plan: Plan) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
 
+from pipeline.advise import load_contract
 from pipeline.advise.demand import Demand
 from pipeline.advise.forecast import Forecast, Table, beside, chosen_rates
 from pipeline.config.measures import Bytes, Seconds, rounded
@@ -121,6 +122,7 @@ def comparison(plan: Plan, looked: Looked, demand: Demand, say: Say) -> Iterator
         yield ""
     if looked.tables:
         yield from _bounds(plan, rates, demand)
+        yield from load_contract.told(plan, looked.tables, demand)
     yield from verdict(looked)
 
 

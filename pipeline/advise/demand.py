@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from pipeline.master.share import Contract
 from pipeline.plan import Plan
 from pipeline.watch import families
 from pipeline.watch.scrape import NoAnswer, scrape
@@ -67,7 +68,7 @@ class Demand:
         job, workers = plan.settings.job, _local_workers(plan.settings.spark.master)
         return cls(
             rate=rate,
-            workers=workers or 1,
+            workers=Contract.of(plan.settings.master).tasks(workers or 1),
             counted=workers is not None,
             period=0.0 if job.available_now else job.period,
             most=job.max_offsets_per_trigger,

@@ -57,6 +57,14 @@ class Table:
         found = None if self._lacks_index(name) else self._predict(name, settings.memory, self.demand.full_window)
         return found.mu if found else 0.0
 
+    def chosen(self, others: float) -> Prediction | None:
+        """What is expected at the rate of the join that the settings name; None: it cannot work."""
+        rate, settings = self.chosen_rate(), self.plan.settings.dimensions[self.dimension]
+        if not rate:
+            return None
+        window = self.demand.window_of(others + 1 / rate)
+        return self._predict(self.plan.join(self.dimension), settings.memory, window)
+
     def forecasts(self, others: float) -> Iterator[Forecast]:
         """Every join on this table, the registry's order; `others`: seconds a sale takes of a worker beside it."""
         memory, chosen = self.plan.settings.dimensions[self.dimension].memory, self.plan.join(self.dimension)

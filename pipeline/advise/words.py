@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pipeline import columns
 from pipeline.config.measures import Bytes
+from pipeline.master.share import Contract
 from pipeline.plan import Plan
 
 
@@ -26,6 +27,8 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"             {name} by {topic.name}: {', '.join(f.name for f in topic.fields)}"
     yield f"             longer than {kafka.max_message_bytes} is a reject"
     yield f"3 enrich     MySQL {settings.master.user}@{settings.master.host}:{settings.master.port}"
+    if caps := [f"{most:g} {what}" for what, most in Contract.of(settings.master).allowed.items() if most]:
+        yield f"             at most, the whole job in a second: {', '.join(caps)}"
     for name, contract in plan.dimensions.items():
         d = settings.dimensions[name]
         keys = " + ".join(f"{k.column} = {columns.of_sale(k.field)}" for k in contract.natural_key)

@@ -14,6 +14,7 @@ import numpy as np
 from pipeline.answers.histogram import Histogram
 from pipeline.joins.counts import JoinStatistics
 from pipeline.master.port import Reads
+from pipeline.master.share import Used
 from pipeline.warehouse.port import FileAction
 
 Phase = Literal["read", "parse", "enrich", "write", "commit"]
@@ -79,6 +80,8 @@ class TaskAnswer(msgspec.Struct):
     phases: dict[Phase, float] = {}  # seconds of work
     peak_bytes: int = 0  # the worker's largest resident set so far
     workers: list[str] = []  # host and process of each worker that took part
+    used: list[Used] = []  # of the load contract, at the end: it counts for whoever asks the master next
+    sessions: int = 0  # with the master, at most
     feed: str = ""  # in the master's log: no worker served from memory what had changed before. The driver sets it
 
     def __add__(self, other: TaskAnswer) -> TaskAnswer:
@@ -96,6 +99,8 @@ class TaskAnswer(msgspec.Struct):
             phases=_sums(self.phases, other.phases),
             peak_bytes=max(self.peak_bytes, other.peak_bytes),
             workers=sorted({*self.workers, *other.workers}),
+            used=self.used + other.used,
+            sessions=self.sessions + other.sessions,
         )
 
     def _age_at(self, moment: float) -> Histogram:

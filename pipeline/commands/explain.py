@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -34,6 +35,7 @@ def command(
         return
     metrics = plan.settings.metrics
     demand = Demand.of(plan, rate, Way.of_job(metrics_url(f"{metrics.host}:{metrics.port}")))
+    plan = replace(plan, workers=demand.workers)
     with _progress() as say:
         looked = compare.look(plan, demand, say)
         for line in compare.comparison(plan, looked, demand, say):

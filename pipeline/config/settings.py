@@ -119,19 +119,20 @@ class MasterData:
     read_timeout: Seconds = Seconds(60)
     retry_for: Seconds = Seconds(120)
     costs: Place = Place(".millrace/costs.toml")
-    connections: int = 2
+    connections: int = 0
     queries_per_second: float = 0.0
+    rows_per_second: int = 0
     feed: str = "auto"
 
     def __post_init__(self) -> None:
         need(self.feed in ("auto", "binlog", "poll", "off"), "master.feed", self.feed, "auto, binlog, poll or off")
         need(0 < self.port < 1 << 16, "master.port", self.port, "from 1 to 65535")
-        need(1 <= self.connections <= 64, "master.connections", self.connections, "from 1 to 64")
+        needed = "from 1 to 10000 of the whole job, or 0: two of each task that runs"
+        need(0 <= self.connections <= 10_000, "master.connections", self.connections, needed)
+        rate, rows = self.queries_per_second, self.rows_per_second
+        need(0 <= rate < float("inf"), "master.queries_per_second", rate, "0 (no cap) or a positive number")
         need(
-            0 <= self.queries_per_second < float("inf"),
-            "master.queries_per_second",
-            self.queries_per_second,
-            "0 (no cap) or a positive number",
+            rows == 0 or rows >= 100, "master.rows_per_second", rows, "0 (no cap), or at least 100: a read brings some"
         )
 
 

@@ -13,6 +13,7 @@ from pipeline.errors import FeedRefused
 from pipeline.master.feed import POLLED
 from pipeline.master.open import look_at_server, open_feed, open_master
 from pipeline.master.port import ServerFacts
+from pipeline.master.share import Contract
 
 _SKEW = 2.0  # seconds
 SERVER = "master server"
@@ -78,17 +79,21 @@ def clock(patient: Patient) -> Iterator[Finding]:
 
 
 def connections(patient: Patient) -> Iterator[Finding]:
-    """Each task of Spark keeps its own."""
-    found, each = _found(patient), patient.settings.master.connections
+    """Of all workers, beside those that others have open."""
+    found, contract = _found(patient), Contract.of(patient.settings.master)
     demand = Demand.of(patient.plan, 1.0)
-    if not demand.counted:
+    share = contract.deal(1, 1)[0].connections
+    wanted = contract.connections or share * demand.workers
+    if not (contract.connections or demand.counted):
         yield not_checked(
-            f"each worker opens {each}, of the {found.most_connections} that the server has; how many workers there "
-            "are, the cluster decides"
+            f"each task opens {share}, of the {found.most_connections} that the server has; how many run at once, "
+            "the cluster decides. master.connections caps them all"
         )
         return
-    wanted = each * demand.workers
-    shown = f"{demand.workers} workers with {each} each make {wanted}; the server has {found.most_connections}"
+    shown = f"master.connections = {wanted}"
+    if not contract.connections:
+        shown = f"{demand.workers} tasks with {share} each make {wanted}"
+    shown += f"; the server has {found.most_connections}"
     if wanted + found.connections - 1 > found.most_connections:
         yield warning(
             f"{shown}, of which {found.connections - 1} are in use: workers would wait for one another",

@@ -27,6 +27,11 @@ _ANSWER = "answer"
 class Tasks(Protocol):
     """A micro-batch, dealt out to the workers."""
 
+    @property
+    def tasks(self) -> int:
+        """So many at most; they are numbered."""
+        ...
+
     def run(self, work: Callable[[Messages], bytes]) -> list[bytes]:
         """What `work` makes of each task's messages, in its worker."""
         ...
@@ -37,6 +42,7 @@ class WithRows:
     """Each task is handed its messages by Spark."""
 
     rows: DataFrame
+    tasks: int
 
     def run(self, work: Callable[[Messages], bytes]) -> list[bytes]:
         def task(messages: Messages) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.cluster import end_tasks, warm_workers
 from pipeline.driver.feed import FollowedFeed
 from pipeline.driver.lineage import Lineage
+from pipeline.driver.load import Load
 from pipeline.driver.query import RunningQuery
 from pipeline.driver.readers import Reader, make_reader
 from pipeline.driver.session import open_session
@@ -82,7 +84,9 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
     with _metrics(settings) as (metrics, address), _session(settings, stop) as spark:
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
-        reader = make_reader(settings, spark, checkpoint)
+        reader, load = make_reader(settings, spark, checkpoint), Load.of(settings.master, spark.sparkContext)
+        plan = replace(plan, workers=load.tasks)
+        metrics.contract(load.contract.allowed)
         with ExitStack() as held, _warming(spark, reader, plan):
             with places.told(places.checkpoint(settings)):
                 held.enter_context(checkpoint.held())
@@ -92,7 +96,7 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
             lineage, merging = Lineage(checkpoint, topics, origin), Merging(settings.warehouse, metrics.merged)
             try:
                 with _feed(plan, metrics) as changes:
-                    query = RunningQuery(spark, plan, reader, warehouse, lineage, merging, changes, metrics)
+                    query = RunningQuery(spark, plan, reader, warehouse, lineage, merging, changes, load, metrics)
                     query.run(stop, lambda: tell(address))
             finally:
                 merging.close()

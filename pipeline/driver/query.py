@@ -17,12 +17,13 @@ from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.changelog import ChangeLog
 from pipeline.driver.cluster import on_workers
 from pipeline.driver.lineage import Lineage
+from pipeline.driver.load import Load
 from pipeline.driver.readers import Reader
 from pipeline.driver.stop import StopSignal
 from pipeline.driver.topics import end_offsets
 from pipeline.driver.worker import work_of
 from pipeline.errors import MillraceError
-from pipeline.master.open import open_master
+from pipeline.master.open import keeping_to, open_master
 from pipeline.news import News
 from pipeline.plan import Plan
 from pipeline.warehouse.merging import Merging
@@ -50,10 +51,12 @@ class RunningQuery:
         lineage: Lineage,
         merging: Merging,
         changes: ChangeLog,
+        load: Load,
         metrics: Metrics,
     ) -> None:
         self._spark, self._plan, self._reader, self._warehouse = spark, plan, reader, warehouse
-        self._lineage, self._merging, self._changes, self._metrics = lineage, merging, changes, metrics
+        self._lineage, self._merging, self._changes = lineage, merging, changes
+        self._load, self._metrics = load, metrics
         self._in_batch = threading.Lock()
         self._stopped = False
         self._altered: dict[str, int] = {}  # by dimension: how many alterations of its table are checked
@@ -121,21 +124,24 @@ class RunningQuery:
         tasks, news = self._reader.tasks(messages, batch), self._changes.news()
         self._check_altered(news)
         try:
-            answer = on_workers(tasks, work_of(self._plan, batch, news))
+            answer = on_workers(tasks, work_of(self._plan, batch, news, self._load.shares(tasks.tasks)))
         except Exception as error:
             raise (ended.of_worker(error) or error) from error
+        self._load.told(answer.used)
         self._changes.heard(answer.workers, news)
         answer.feed = news.place
         return answer
 
     def _check_altered(self, news: News) -> None:
         """A master table that was altered must still be as its contract says, or a fact might be wrong."""
+        server = self._plan.settings.master
         for name, times in news.altered.items():
             if times > self._altered.get(name, 0):
                 contract = self._plan.dimensions[name]
                 log.info("master table %s was altered: checking it against its contract", contract.table)
-                with open_master(self._plan.settings.master, contract) as master:
+                with keeping_to(self._load.shares(tasks=1)[0], server) as told, open_master(server, contract) as master:
                     preflight.check_dimension(self._plan, name, master)
+                self._load.told(told.used)
                 self._altered[name] = times
 
     def _explain(self, failure: Exception) -> None:

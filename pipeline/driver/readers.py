@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from pipeline.config.settings import Settings, WorkerSettings
 from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.cluster import Messages, Tasks, WithNumbers, WithRows
+from pipeline.driver.load import Load
 from pipeline.errors import WarehouseRefused
 from pipeline.kafka.client import Client, client_of
 from pipeline.kafka.ranges import Range, dealt_out, planned
@@ -27,7 +28,7 @@ class Reader(Protocol):
     def tasks(self, messages: DataFrame, batch: int) -> Tasks:
         """A micro-batch, `messages` as Spark hands it over, dealt out to the workers: no more tasks than slots.
 
-        More would only make smaller windows and more files.
+        More would only make smaller windows and more files. Nor more than the master's load contract has shares for.
         """
         ...
 
@@ -37,29 +38,34 @@ class Reader(Protocol):
 
 
 def make_reader(settings: Settings, spark: SparkSession, checkpoint: Checkpoint) -> Reader:
+    load = Load.of(settings.master, spark.sparkContext)
     if settings.kafka.reader == "spark":
-        return SparksOwn(spark)
-    return Direct(spark, checkpoint, client_of(settings.kafka.bootstrap, settings.kafka.java), settings.worker)
+        return SparksOwn(spark, load.tasks)
+    return Direct(
+        spark, checkpoint, client_of(settings.kafka.bootstrap, settings.kafka.java), settings.worker, load.tasks
+    )
 
 
 class SparksOwn:
     """What Spark's source reads goes to the workers as it comes."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark, self._slots = spark, spark.sparkContext.defaultParallelism
+    def __init__(self, spark: SparkSession, slots: int) -> None:
+        self._spark, self._slots = spark, slots
 
     def tasks(self, messages: DataFrame, batch: int) -> Tasks:
-        return WithRows(messages.coalesce(self._slots))
+        return WithRows(messages.coalesce(self._slots), self._slots)
 
     def idle(self) -> Tasks:
-        return WithRows(self._spark.range(0, self._slots, 1, self._slots))
+        return WithRows(self._spark.range(0, self._slots, 1, self._slots), self._slots)
 
 
 class Direct:
     """Each task fetches the ranges that are meant for it."""
 
-    def __init__(self, spark: SparkSession, checkpoint: Checkpoint, client: Client, limits: WorkerSettings) -> None:
-        self._context, self._slots = spark.sparkContext, spark.sparkContext.defaultParallelism
+    def __init__(
+        self, spark: SparkSession, checkpoint: Checkpoint, client: Client, limits: WorkerSettings, slots: int
+    ) -> None:
+        self._context, self._slots = spark.sparkContext, slots
         self._checkpoint, self._client, self._limits = checkpoint, client, limits
         self._last: tuple[int, Ends] | None = None  # the batch before, and where it ended
 

@@ -131,5 +131,7 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.redaction.regex": "(?i)secret|passwo?r?d|pwd|token|credential|jaas|access[.]?key",
         "spark.python.worker.faulthandler.enabled": "true",
+        # A task that runs twice at once would ask the master twice.
+        "spark.speculation": "false",
         "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
     }

@@ -6,7 +6,8 @@ import contextlib
 import gc
 import math
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
@@ -17,7 +18,8 @@ from pipeline.driver import ended, readers
 from pipeline.enrich import Dimension, Predict
 from pipeline.flow import SaleFlow
 from pipeline.joins.cost.question import Relation
-from pipeline.master.open import open_master
+from pipeline.master.open import keeping_to, open_master
+from pipeline.master.share import Contract, Share
 from pipeline.news import News
 from pipeline.parse import Parser
 from pipeline.plan import Plan
@@ -29,14 +31,17 @@ _dimensions: dict[str, Dimension] = {}  # soft state, by everything that shaped 
 _masters = contextlib.ExitStack()  # theirs: open from batch to batch
 
 
-def work_of(plan: Plan, batch: int, news: News) -> Callable[[Iterator[pa.RecordBatch]], TaskAnswer]:
-    """The work of one task: what is sent to the workers is the plan and what has changed in the master, never an open
-    connection or a warm cache."""
+def work_of(
+    plan: Plan, batch: int, news: News, shares: Sequence[Share]
+) -> Callable[[Iterator[pa.RecordBatch]], TaskAnswer]:
+    """The work of one task: what is sent to the workers is the plan, what has changed in the master, and what each task
+    may ask of it, never an open connection or a warm cache."""
 
     def work(messages: Iterator[pa.RecordBatch]) -> TaskAnswer:
         try:
-            with ended.marked():
+            with ended.marked(), keeping_to(_own(shares), plan.settings.master) as told:
                 answer = flow(plan, batch, news).run(messages)
+            answer.used, answer.sessions = told.used, told.sessions
         except BaseException:
             # Sales of this attempt may still wait in the joins; the next attempt must not meet them.
             forget()
@@ -51,11 +56,26 @@ def warm(plan: Plan) -> None:
     """Have everything at hand that the first batch needs: libraries, compiled loops, joins, connections. What fails
     will fail again where it is told."""
     with contextlib.suppress(Exception):
+        if Contract.of(plan.settings.master).caps_something:
+            plan = replace(
+                plan, dimensions={}
+            )  # beside this the first batch may begin, which has all that may be asked
         idle = flow(plan, batch=0, news=News())
         idle.parser_of("").parse(pa.array([], pa.binary()))
         for dimension in _dimensions.values():
             dimension.join.master.statistics()
         readers.warm(plan.settings)
+
+
+def _own(shares: Sequence[Share]) -> Share:
+    """The share of the task that runs here."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    if task is None:
+        return shares[0]
+    share = shares[task.partitionId()]
+    return share.spent if task.attemptNumber() else share
 
 
 def _settle() -> None:

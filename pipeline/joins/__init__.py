@@ -90,4 +90,4 @@ def least_memory(name: str, R: Relation, options: Options = USUAL) -> int:
 def predict(name: str, memory: int, R: Relation, options: Options = USUAL) -> Prediction:
     """What the cost model says of it."""
     question = _ALL[name].question(memory, R, options)
-    return with_offers(_ALL[name].model.predict(question), question)
+    return question.caps.held(with_offers(_ALL[name].model.predict(question), question))

@@ -117,8 +117,8 @@ class Fetch(Algorithm):
         slots = self._waiting.index.slots
         pages, rest = self._dense_pages(slots)
         by_name = self._by_name()
-        mixed = cost.look_ups(len(rest), self.split.b, self.split.lanes, self.costs) if len(rest) else 0.0
-        mixed += len(pages) * cost.page(self._pages.rows, self.costs)
+        mixed = self._named(len(rest)) if len(rest) else 0.0
+        mixed += len(pages) * cost.page(self._pages.rows, self.costs, self.question.caps)
         if self._by_scan() < min(by_name, mixed):
             self.chosen.by_scan += 1
             yield from self._scan()
@@ -135,12 +135,12 @@ class Fetch(Algorithm):
         under_way: deque[_Question] = deque()
         questions = self._questions()
         took, keys, asked = 0.0, 0, 0
-        began = self.workplace.clock()
+        began = self._worked()
         try:
             under_way.extend(islice(questions, self.split.lanes))
-            took += self.workplace.clock() - began
+            took += self._worked() - began
             yield []  # the server is at work: the caller may have something else to do meanwhile
-            began = self.workplace.clock()
+            began = self._worked()
             while under_way:
                 some, self.asked_at, asked_for = under_way.popleft()
                 rows = asked_for.answer()
@@ -148,9 +148,9 @@ class Fetch(Algorithm):
                     under_way.extend(islice(questions, 1))
                 served = self._release(self._waiting.with_keys(some), rows)
                 self._rounds.answered(some)
-                took, keys, asked = took + self.workplace.clock() - began, keys + len(some), asked + 1
+                took, keys, asked = took + self._worked() - began, keys + len(some), asked + 1
                 yield served
-                began = self.workplace.clock()
+                began = self._worked()
                 under_way.extend(islice(questions, self.split.lanes - len(under_way)))
         finally:
             for left in under_way:
@@ -180,7 +180,7 @@ class Fetch(Algorithm):
         self._arrived, self._scan_asked_at = True, self.workplace.clock()
         took, rows_read = 0.0, 0
         while True:
-            began = self.workplace.clock()
+            began = self._worked()
             if self._arrived:
                 self._cycle.enqueue(self._newest)
                 self._arrived = False
@@ -191,7 +191,7 @@ class Fetch(Algorithm):
             for last in self._cycle.complete():
                 # Every row that was there throughout has been seen: a sale that still waits has none.
                 served += self._release(self._waiting.up_to(last), rows.slice(0, 0))
-            took, rows_read = took + self.workplace.clock() - began, rows_read + len(rows)
+            took, rows_read = took + self._worked() - began, rows_read + len(rows)
             if self._cycle.size is not None:
                 self.rows = self._cycle.size
             if rows_read >= self.rows:
@@ -206,14 +206,17 @@ class Fetch(Algorithm):
         self._admits = True
 
     def _by_name(self) -> float:
-        return cost.look_ups(len(self._waiting.index), self.split.b, self.split.lanes, self.costs)
+        return self._named(len(self._waiting.index))
+
+    def _named(self, keys: int) -> float:
+        return cost.look_ups(keys, self.split.b, self.split.lanes, self.costs, self.question.caps)
 
     def _by_scan(self, met: int = 0) -> float:
         """Seconds until the scan has served as many sales as wait now, the last of which have met so many rows."""
         if self._draining:
-            return cost.scan(max(0, self.rows - met), self.split.rows, self.costs)
+            return cost.scan(max(0, self.rows - met), self.split.rows, self.costs, self.question.caps)
         # In the mean a sale meets its row after half a cycle, and another takes its place.
-        return cost.scan(self.rows, self.split.rows, self.costs) / 2
+        return cost.scan(self.rows, self.split.rows, self.costs, self.question.caps) / 2
 
     def _read_pages(self, pages: npt.NDArray[np.int32]) -> Iterator[list[Served]]:
         self._admits = False  # the page of a sale that came now might have been read already
@@ -247,6 +250,10 @@ class Fetch(Algorithm):
         keys = self.coder.decode(self._waiting.index.codes_of(slots))
         pages, there = self._pages.of(keys, least=a_page / self.costs.overlapped.item)
         return pages, slots[~there]
+
+    def _worked(self) -> float:
+        """The time, without what went by waiting for the load contract: the ways are compared with that beside."""
+        return self.workplace.clock() - sum(count.waited for count in self.master.reads.by_kind.values())
 
     def _learn(self, way: str, items: int, took: float, thought: float) -> None:
         """The first window's look-ups opened the connections: no lesson."""

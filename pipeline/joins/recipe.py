@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.joins.algorithm import Algorithm, Clock, Workplace
 from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
+from pipeline.joins.cost.caps import Caps
 from pipeline.joins.cost.question import Model, Question, Relation, Stream
 from pipeline.joins.cost.unit_costs import UnitCosts
 from pipeline.joins.cost.zipf import Order
@@ -27,6 +28,7 @@ class Options:
     max_staleness: float = 300.0  # seconds: no row is served that was read longer ago
     absent_staleness: float = 10.0  # the same for the knowledge that there is no row
     connections: int = 2  # to the master
+    caps: Caps = Caps()  # on what is asked of it
     clock: Clock = time.monotonic
     accounting: Accounting = AS_MEASURED  # what takes how much of the memory: another one for experiments alone
 
@@ -72,6 +74,7 @@ class Recipe:
             settings=options.settings.get(self.main.name) or self.main.Settings(),
             offer=options.accounting.longest_offer(memory, R.words),
             connections=options.connections,
+            caps=options.caps,
             planned=options.planned,
             accounting=options.accounting,
             front=options.settings.get(self.front),

@@ -10,8 +10,10 @@ from pipeline.config.settings import MasterData
 from pipeline.master.feed import Feed
 from pipeline.master.mysql.feeds import feed_of
 from pipeline.master.mysql.master import MySqlMaster
+from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.server import facts_of
 from pipeline.master.port import MasterTable, ServerFacts
+from pipeline.master.share import Share, Told
 
 
 @contextmanager
@@ -22,6 +24,20 @@ def open_master(settings: MasterData, dimension: DimensionContract) -> Iterator[
         yield master
     finally:
         master.close()
+
+
+@contextmanager
+def keeping_to(share: Share, settings: MasterData) -> Iterator[Told]:
+    """Until the block ends, this thread's reads keep to this share; then is told what was used of it."""
+    pool, told = Pool.shared(settings), Told()
+    pool.begin(share)
+    try:
+        yield told
+    except BaseException:
+        pool.abandon()
+        raise
+    told.sessions = pool.sessions
+    told.used += pool.end()
 
 
 def look_at_server(settings: MasterData) -> ServerFacts:

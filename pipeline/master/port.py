@@ -59,6 +59,7 @@ class ReadCount(Counters):
     bytes: int = 0
     seconds: float = 0.0  # that the caller waited for the answers and their decoding
     failures: int = 0  # attempts that failed, retried or not
+    waited: float = 0.0  # seconds of these for the load contract: the server was not asked yet
 
 
 @dataclass
@@ -120,8 +121,8 @@ class Master(Protocol):
         ...
 
     def begin_lookup(self, keys: pa.Array) -> UnderWay[pa.Table]:
-        """As `lookup`, without waiting for the answer. Up to `master.connections` reads are at work at once; if there
-        are as many already, the answer to the oldest is waited for first."""
+        """As `lookup`, without waiting for the answer. As many reads are at work at once as there are connections; if
+        there are as many already, the answer to the oldest is waited for first."""
         ...
 
     def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:

@@ -139,6 +139,9 @@ _counter(
     "millrace_master_seconds_total", _READ, "Worker seconds waiting for the master.",
     each(reads, lambda read: read.seconds))
 _counter(
+    "millrace_master_wait_seconds_total", _READ, "Of these, for the load contract: not asked yet.",
+    each(reads, lambda read: read.waited))
+_counter(
     "millrace_master_failures_total", _READ, "Attempts that failed, retried or not.",
     each(reads, lambda read: read.failures))
 PHASE_SECONDS = _counter(
@@ -197,6 +200,12 @@ WORKERS = _gauge(
 _peak(
     "millrace_worker_peak_bytes", (), "Largest resident set any worker has had so far.",
     each(batch, lambda done: done.answer.peak_bytes))
+LOAD_LIMIT = _gauge(
+    "millrace_master_limit", ("of",),
+    "What the load contract allows the job: statements and rows a second, connections; none where there is no cap.")
+_gauge(
+    "millrace_master_connections", (), "Sessions with the master in the last batch's workers, at most.",
+    each(batch, lambda done: done.answer.sessions))
 FEED_UP = _gauge("millrace_feed_up", (), "1 while the master's changes are followed; none if master.feed is off.")
 FEED_LAG = _gauge(
     "millrace_feed_lag_seconds", (), "How far the feed is behind the master, or how long it has been silent.")

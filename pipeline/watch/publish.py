@@ -74,6 +74,13 @@ class Metrics(Collector):
             self._add(families.MERGED_FILES, (), files)
             self._add(families.MERGE_SECONDS, (), seconds)
 
+    def contract(self, allowed: Mapping[str, float]) -> None:
+        """What the load contract allows the job; what is not capped is 0."""
+        with self._lock:
+            for what, most in allowed.items():
+                if most:
+                    self._set(families.LOAD_LIMIT, (what,), most)
+
     def feed(self, is_up: bool, seconds_behind: float, changes: Changes) -> None:
         """How the master's feed is, and what it told."""
         with self._lock:

@@ -12,6 +12,7 @@ import pytest
 from pipeline import joins
 from pipeline.errors import BudgetTooSmall
 from pipeline.joins import Join, Options, inlj, make
+from pipeline.joins.cost.caps import Caps
 from pipeline.joins.cost.question import Relation, Stream
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from tests.joins.harness import answer, drive, oracle
@@ -38,6 +39,20 @@ def test_the_cheaper_way_is_taken_and_both_answer_alike(costs, way):
     keys, master = watched(rows=2_000, sales=4_000)
     join = make("fetch", master, 1 << 22, Options(costs=costs))
     assert answer(drive(join, keys, cuts=[1_500])) == oracle(keys, master.table)
+    assert _ways(join) == {way}
+
+
+@pytest.mark.parametrize(
+    ("caps", "way"),
+    [(Caps(), "looked_up"), (Caps(queries=10), "by_scan"), (Caps(rows=100, read=2_000), "looked_up")],
+)
+def test_a_way_that_has_to_wait_for_the_load_contract_costs_that_wait(caps, way):
+    keys, master = watched(rows=2_000, sales=4_000)
+    # Sixty look-ups or so, or a scan that takes longer than all of them, in few statements and more rows.
+    costs = UnitCosts(lookup=Line(0.001, 1e-6), overlapped=Line(0.001, 1e-6), page=DEAR, scan=Line(0.4, 1e-6))
+    options = Options(costs=costs, caps=caps, settings={"fetch": inlj.Settings(batch=20)})
+    join = make("fetch", master, 1 << 22, options)
+    assert answer(drive(join, keys)) == oracle(keys, master.table)
     assert _ways(join) == {way}
 
 

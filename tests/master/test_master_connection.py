@@ -14,6 +14,7 @@ from pipeline.master.mysql.connection import Means
 from pipeline.master.mysql.faults import is_passing
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.port import ReadCount
+from pipeline.master.share import Share
 
 SETTINGS = MasterData(user="anna", password=Secret("hush"), retry_for=Seconds(10))
 REFUSED = pymysql.err.OperationalError(2003, "Can't connect to MySQL server")
@@ -23,13 +24,33 @@ def answer(value):
     return [pa.chunked_array([pa.array([value], pa.binary())])]
 
 
+class Session:
+    def __init__(self, server):
+        self.server = server
+
+    def send(self, sql):
+        self.sent = sql
+        if sql == "READ" and self.server.unsendable:
+            raise self.server.unsendable.pop(0)
+
+    def receive(self):
+        if self.sent == "SELECT @@max_allowed_packet":
+            return answer(b"65536")
+        if self.sent == "READ" and self.server.faults:
+            raise self.server.faults.pop(0)
+        return answer(b"answer")
+
+    def close(self):
+        self.server.closed += 1
+
+
 class Server:
     """Answers every statement, unless the script says otherwise for the next connections or reads."""
 
     def __init__(self):
         self.now = 0.0
         self.slept = []
-        self.connected = 0
+        self.connected = self.closed = 0
         self.refusals = []
         self.faults = []
         self.unsendable = []
@@ -38,22 +59,7 @@ class Server:
         self.connected += 1
         if self.refusals:
             raise self.refusals.pop(0)
-        return self
-
-    def send(self, sql):
-        self.sent = sql
-        if sql == "READ" and self.unsendable:
-            raise self.unsendable.pop(0)
-
-    def receive(self):
-        if self.sent == "SELECT @@max_allowed_packet":
-            return answer(b"65536")
-        if self.sent == "READ" and self.faults:
-            raise self.faults.pop(0)
-        return answer(b"answer")
-
-    def close(self):
-        pass
+        return Session(self)
 
     def sleep(self, seconds):
         self.slept.append(seconds)
@@ -163,21 +169,56 @@ def test_a_statement_that_could_not_be_sent_is_told_or_tried_again_when_its_answ
 
 
 def test_no_more_statements_begin_in_a_second_than_allowed_on_all_connections_together(server):
-    pool = server.pool(connections=3, queries_per_second=4)
+    pool = server.pool(connections=3, queries_per_second=40)
     began = []
-    for _ in range(5):
-        requests = [pool.send("READ", "a test", ReadCount()) for _ in range(3)]
-        began.append(server.now)
+    for _ in range(25):
+        requests = []
+        for _ in range(3):
+            requests.append(pool.send("READ", "a test", ReadCount()))
+            began.append(server.now)
         for request in requests:
             assert request.answer() == answer(b"answer")
-    assert began == pytest.approx([0.5 + 0.75 * round_ for round_ in range(5)])
+    # What makes three sessions ready counts too, eleven statements each; and one was received a second late.
+    assert [began.count(moment) for moment in sorted(set(began))] == [7, 39, 29]
+    assert sorted(set(began)) == pytest.approx([0, 1, 2])
+
+
+def test_rows_that_did_not_come_may_come_with_the_next_statement(server):
+    pool = server.pool(connections=1, rows_per_second=100)
+    pool.query("READ", "a test", ReadCount(), rows=80)
+    for _ in range(2):  # what made the session ready brought a row each time, and so does each of these
+        began = server.now
+        while server.now == began:
+            pool.query("READ", "a test", ReadCount(), rows=80)
+    assert server.now == pytest.approx(2.0)
+    assert pool.waited == pytest.approx(2.0)
+
+
+def test_what_waits_for_rows_that_are_under_way_receives_them_first(server):
+    pool = server.pool(connections=3, rows_per_second=100)
+    requests = [pool.send("READ", "a test", ReadCount(), rows=90) for _ in range(3)]
+    assert [request.answer() for request in requests] == [answer(b"answer")] * 3
+
+
+def test_when_a_task_ends_only_the_sessions_stay_open_that_its_share_lets_it_keep(server):
+    pool = server.pool()
+    pool.begin(Share(connections=3, kept=1))
+    for request in [pool.send("READ", "a test", ReadCount()) for _ in range(3)]:
+        request.answer()
+    assert (server.connected, server.closed) == (3, 0)
+    pool.end()
+    assert server.closed == 2
+    pool.begin(Share(connections=1, kept=0))
+    pool.query("READ", "a test", ReadCount())
+    pool.end()
+    assert (server.connected, server.closed) == (3, 3)
 
 
 def test_attempts_that_fail_count_as_statements_that_began(server):
     pool = server.pool(queries_per_second=0.5)
     server.refusals = [REFUSED] * 3
     pool.query("READ", "a test", ReadCount())
-    assert server.now == pytest.approx(6)
+    assert server.now == pytest.approx(2 * (3 + 1 + 10))  # and those that make the session ready
 
 
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
@@ -186,7 +227,7 @@ def test_a_cap_that_is_no_rate_is_refused(value):
         MasterData(queries_per_second=value)
 
 
-@pytest.mark.parametrize("value", [0, -1, 65])
+@pytest.mark.parametrize("value", [-1, 10_001])
 def test_a_number_of_connections_that_cannot_work_is_refused(value):
     with pytest.raises(BadSetting, match=r"master\.connections"):
         MasterData(connections=value)

@@ -256,11 +256,18 @@ def test_names_follow_prometheus_rules(metrics: Metrics) -> None:
     metrics.batch_failed("x")
     metrics.skipped({"sales": 1})
     metrics.feed(True, 0.0, Changes({"product": pa.array([7])}, frozenset({"product"})))
+    metrics.contract({"rows": 5_000.0})
     for family in metrics.collect():
         assert family.name.startswith("millrace_")
         assert family.documentation.endswith((".", "…"))
         assert not family.name.endswith(("_milliseconds", "_kib", "_percent"))
         assert len(family.samples) > 0, f"{family.name} is declared and never set"
+
+
+def test_what_is_not_capped_has_no_limit(metrics: Metrics) -> None:
+    metrics.contract({"statements": 0.5, "rows": 5_000.0, "connections": 0.0})
+    limits = {key[1]: value for key, value in samples(metrics).items() if key[0] == "millrace_master_limit"}
+    assert limits == {"statements": 0.5, "rows": 5_000.0}
 
 
 def test_the_feed_is_seen_with_what_it_told_and_how_late_it_is(metrics: Metrics) -> None:

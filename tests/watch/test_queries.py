@@ -40,6 +40,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             answer.at = time.time()
             metrics.published(answer, time.time(), 0)
             metrics.backlog({"sales": 3})
+            metrics.contract({"statements": 40.0, "rows": 9_000.0, "connections": 4.0})
             metrics.feed(True, 0.1, Changes({"product": pa.array([7])}))
         return len(server.query("changes(millrace_sales_total[1m]) >= 3")) == len(jobs)
 

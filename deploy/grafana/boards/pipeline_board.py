@@ -106,6 +106,13 @@ def _errors() -> list:
     ]  # fmt: skip
 
 
+_USED = {
+    "statements": f"sum by (instance) (rate(millrace_master_queries_total{{{_JOB}}}[$__rate_interval]))",
+    "rows": f"sum by (instance) (rate(millrace_master_rows_total{{{_JOB}}}[$__rate_interval]))",
+    "connections": f"sum by (instance) (millrace_master_connections{{{_JOB}}})",
+}
+
+
 def _master() -> list:
     return [
         curves(
@@ -128,6 +135,20 @@ def _master() -> list:
                 "{{dimension}} rows": per_second("millrace_master_rows_total", _DIMENSION, ["dimension"]),
             },
             width=8,
+        ),
+        curves(
+            "Load against contract",
+            "What is asked of the master, as a share of what [master] allows the job. Empty without caps.",
+            "percentunit",
+            {
+                f"{{{{instance}}}} {what}": f'{used} / sum by (instance) (millrace_master_limit{{{_JOB}, of="{what}"}})'
+                for what, used in _USED.items()
+            },
+            [(1, RED)], width=12,
+        ),
+        curves(
+            "Waiting for the contract", "Of the joins' time, the share in which the master may not be asked yet.",
+            "percentunit", {"{{instance}}": f"millrace:master_wait:ratio_rate5m{{{_JOB}}}"}, [(0.5, RED)], width=12,
         ),
     ]  # fmt: skip
 

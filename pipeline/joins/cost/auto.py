@@ -28,7 +28,7 @@ class Alone:
     remark: str
 
     def predict(self, question: Question[Any]) -> Prediction:
-        return self.model.predict(self.asked(question))
+        return question.caps.held(self.model.predict(self.asked(question)))
 
     def asked(self, question: Question[Any]) -> Question[Any]:
         """As its model is asked: with what an iteration of its takes."""

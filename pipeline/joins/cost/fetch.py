@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pipeline.joins.cost.asked_keys import asked_keys
+from pipeline.joins.cost.caps import Caps
 from pipeline.joins.cost.inlj import Batched
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.queries import by_query
@@ -25,6 +26,7 @@ DIRECTORY_SHARE = 32  # one part of so many of the memory may know R's pages
 _QUEUE_SHARE = 64  # and one be the slots of Q
 _MOST_SLOTS = 64  # segments a cycle: see R-MESHJOIN
 _READS = [1 / 8, 1 / 4, 1 / 2]  # of that memory for the rows of one read of a scan, if it is to have more
+NO_CAPS = Caps()
 _KEYS_WORTH_A_CONNECTION = 250  # fewer keys are asked for faster in one query than in two
 
 
@@ -95,23 +97,31 @@ def queries(keys: float, b: int, lanes: int) -> int:
     return max(1, -(-int(keys) // b), min(lanes, int(keys) // _KEYS_WORTH_A_CONNECTION))
 
 
-def look_ups(keys: float, b: int, lanes: int, costs: UnitCosts) -> float:
-    """Seconds to ask for so many keys by name, over so many connections."""
+def look_ups(
+    keys: float, b: int, lanes: int, costs: UnitCosts, caps: Caps = NO_CAPS, rows: float | None = None
+) -> float:
+    """Seconds to ask for so many keys by name, over so many connections; they have so many rows, or one each."""
     number = queries(keys, b, lanes)
+    return max(_asked(keys, number, lanes, costs), caps.seconds(number, keys if rows is None else rows))
+
+
+def _asked(keys: float, number: int, lanes: int, costs: UnitCosts) -> float:
     if lanes > 1 and number > 1:
         return number * costs.overlapped.request + costs.overlapped.item * keys
     return number * (costs.lookup.request + costs.loop) + (costs.lookup.item + costs.c_K) * keys
 
 
-def scan(rows: float, chunk: int, costs: UnitCosts) -> float:
+def scan(rows: float, chunk: int, costs: UnitCosts, caps: Caps = NO_CAPS) -> float:
     """Seconds to read so many rows of R in one pass and to probe the waiting sales with them."""
     reads = max(1, -(-int(rows) // max(1, chunk)))
-    return reads * (costs.scan.request + costs.loop) + rows * (costs.scan.item + costs.c_H)
+    return max(
+        reads * (costs.scan.request + costs.loop) + rows * (costs.scan.item + costs.c_H), caps.seconds(reads, rows)
+    )
 
 
-def page(rows: float, costs: UnitCosts) -> float:
+def page(rows: float, costs: UnitCosts, caps: Caps = NO_CAPS) -> float:
     """Seconds to read one page of so many rows."""
-    return costs.page(rows) + costs.loop + rows * costs.c_H
+    return max(costs.page(rows) + costs.loop + rows * costs.c_H, caps.seconds(1, rows))
 
 
 def outcome(parts: Split, question: Question[object]) -> Prediction:
@@ -119,12 +129,14 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
     R, stream, costs = question.R, question.stream, question.costs
     h = min(parts.h_S, stream.batch)
     keys = stream.keys(h, R)
-    by_name, (by_scan, waiting) = look_ups(keys, parts.b, parts.lanes, costs), _cycles(parts, question)
+    rows = keys * (1 - stream.absent)
+    by_name = look_ups(keys, parts.b, parts.lanes, costs, question.caps, rows)
+    by_scan, waiting = _cycles(parts, question)
     asked: float = queries(keys, parts.b, parts.lanes)
-    rows, seconds, pending = keys * (1 - stream.absent), by_name, float(h)
+    seconds, pending = by_name, float(h)
     if by_scan < by_name:
         pending = waiting
-        rows = R.R_t * by_scan / scan(R.R_t, parts.rows, costs)
+        rows = R.R_t * by_scan / scan(R.R_t, parts.rows, costs, question.caps)
         asked, seconds = rows / parts.rows, by_scan
     elif costs.blocks:  # what was thought to cost a seek a key may share some
         every = asked_keys(stream, R, float(h), math.inf)
@@ -178,4 +190,6 @@ def _cycles(parts: Split, question: Question[object]) -> tuple[float, float]:
     fills = max(1, -(-R.R_t // (parts.rows * _apart(parts, question))))
     full = cycle(R, stream, fills, h, question.fed)
     stay = min(1.0, h / full.served)
-    return scan(R.R_t, parts.rows, question.costs) * (stay + max(0.0, 1 - stay) * h / stream.batch), full.waiting
+    return scan(R.R_t, parts.rows, question.costs, question.caps) * (
+        stay + max(0.0, 1 - stay) * h / stream.batch
+    ), full.waiting

@@ -79,7 +79,7 @@ class FrontStageModel:
         """What comes of a split."""
         question = _remembering(question)
         costs, p_N = question.costs, question.stream.hits(parts.h_R, question.R)
-        fetch = self.behind.predict(behind(parts, question))
+        fetch = question.caps.held(self.behind.predict(behind(parts, question)))
         # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came
         # back.
         stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
+from pipeline.joins.cost.caps import Caps
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.results import UNKNOWN, Results
 from pipeline.joins.cost.unit_costs import UnitCosts
@@ -83,6 +84,7 @@ class Question(Generic[SettingsOf]):
     settings: SettingsOf  # of the algorithm
     offer: int = LONGEST_OFFER  # most sales that come in at once
     connections: int = 2  # to the master
+    caps: Caps = Caps()  # on what is asked of it
     fed: float = math.inf  # most sales that come in for an iteration: behind a front stage, which holds its hits
     planned: Stream | None = None  # what the memory was split for, if other sales came in the end
     front: Any = None  # settings of a front stage before the algorithm; None: all as its cost model finds best

@@ -11,14 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pipeline.config.settings import MasterData
 from pipeline.errors import BadSetting, MasterReadFailed
-from pipeline.master.mysql import drivers
-from pipeline.master.mysql.drivers import Driver, ask
+from pipeline.master.mysql import drivers, ready
+from pipeline.master.mysql.allowance import Taken
+from pipeline.master.mysql.drivers import Driver, Row, ask
 from pipeline.master.mysql.faults import is_passing, remedy_of
-from pipeline.master.mysql.pace import Pace
 from pipeline.master.mysql.session import Address
 from pipeline.master.mysql.wire import Columns
 from pipeline.master.port import ReadCount
@@ -29,24 +30,6 @@ _FIRST_DELAY = 0.05  # seconds before the second attempt; doubles from there
 _LONGEST_DELAY = 5.0
 _FIRST_WORD, _WORD_EVERY = 1.0, 5.0  # seconds of waiting until it is told, and told again
 _IDLE = 30.0  # a connection unused for longer may have been cut by a firewall without a word: open a new one
-
-# The database is in others' production use: we only read, one statement at a time on a fresh snapshot.
-_EVERY_SESSION = (
-    "SET NAMES utf8mb4",
-    "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = ''",
-    "SET SESSION TRANSACTION READ ONLY",
-)
-# Long IN lists must stay ranges over the index: no limit on their memory (MySQL), no rewriting as a join (MariaDB). The
-# server gives up a statement when we do. Each server knows some of these, and older ones fewer.
-_IF_KNOWN = (
-    "range_optimizer_max_mem_size = 0",
-    "information_schema_stats_expiry = 0",
-    "max_execution_time = {milliseconds}",
-    "in_predicate_conversion_threshold = 0",
-    "optimizer_max_sel_arg_weight = 0",
-    "max_statement_time = {seconds}",
-)
-_UNKNOWN_VARIABLE = 1193
 
 
 @dataclass(frozen=True)
@@ -61,21 +44,27 @@ class Means:
 class Connection:
     """Runs statements, each until it succeeds or `settings.retry_for` is over. Every statement must be a read."""
 
-    def __init__(self, settings: MasterData, pace: Pace, means: Means) -> None:
+    def __init__(self, settings: MasterData, allow: Callable[[int], Taken], means: Means) -> None:
+        """`allow` waits until a statement with so many rows may begin: those that make a session ready count too."""
         self.largest_statement = 1 << 20  # bytes; the server's own limit, once connected
         self._settings = settings
-        self._pace = pace
+        self._allow = allow
         self._connect, self._clock, self._sleep = means.connect, means.clock, means.sleep
         self._driver: Driver | None = None
         self._owner = 0  # the process that opened the driver
         self._used_at = 0.0
-        self._statement = ""
+        self._statement, self._rows = "", 0
+        self._taken: Taken | None = None  # of the contract, by the statement under way
         self._under_way = False  # the statement was sent, and its answer not yet received
         self._not_sent: Exception | None = None
 
-    def send(self, sql: str) -> None:
+    @property
+    def is_open(self) -> bool:
+        return self._driver is not None
+
+    def send(self, sql: str, rows: int) -> None:
         """Let the server begin, and do not wait. If that fails, `receive` tells, or tries again."""
-        self._statement, self._not_sent = sql, None
+        self._statement, self._rows, self._not_sent = sql, rows, None
         try:
             self._begin()
         except Exception as error:  # noqa: BLE001 raised by receive()
@@ -126,6 +115,7 @@ class Connection:
         """Also the way out of a statement whose answer is not wanted any more."""
         driver, self._driver = self._driver, None
         self._under_way = False
+        self._answered(None)
         if driver is not None and self._owner == os.getpid():
             with suppress(Exception):  # the other side may be gone; nothing is lost by not saying good-bye
                 driver.close()
@@ -148,17 +138,23 @@ class Connection:
             self.close()
             raise
         self._under_way = False
+        self._answered(len(columns[0]) if columns else 0)
         self._used_at = self._clock()
         return columns
+
+    def _answered(self, rows: int | None) -> None:
+        if self._taken is not None:
+            self._taken.answered(rows)
+        self._taken = None
 
     def _begin(self) -> None:
         idle = self._clock() - self._used_at
         if self._driver is not None and (self._owner != os.getpid() or idle > _IDLE):
             self.close()
-        self._pace.wait()
         if self._driver is None:
             self._open()
         assert self._driver is not None
+        self._taken = self._allow(self._rows)
         try:
             self._driver.send(self._statement)
         except BaseException:
@@ -168,19 +164,28 @@ class Connection:
 
     def _open(self) -> None:
         self._owner = os.getpid()
-        driver = self._connect(address_of(self._settings))
+        taken = self._allow(0)  # the log-in sets the character set
         try:
-            for statement in _EVERY_SESSION:
-                ask(driver, statement)
-            for variable in _IF_KNOWN:
-                _set_if_known(driver, variable, self._settings.read_timeout)
-            [(largest,)] = ask(driver, "SELECT @@max_allowed_packet")
+            driver = self._connect(address_of(self._settings))
+        finally:
+            taken.answered(0)
+        try:
+            largest = ready.made_ready(partial(self._ask, driver), self._settings.read_timeout)
         except BaseException:
             with suppress(Exception):
                 driver.close()
             raise
-        self.largest_statement = int(largest or 0) - 1024  # the packet's own header, generously
+        self.largest_statement = largest - 1024  # the packet's own header, generously
         self._driver = driver
+
+    def _ask(self, driver: Driver, statement: str) -> list[Row]:
+        taken = self._allow(1)
+        rows: list[Row] = []
+        try:
+            rows = ask(driver, statement)
+        finally:
+            taken.answered(len(rows))
+        return rows
 
     def _where(self, purpose: str) -> str:
         s = self._settings
@@ -188,14 +193,6 @@ class Connection:
 
 
 _INHERITED: list[Driver] = []  # kept, so that no finaliser runs
-
-
-def _set_if_known(driver: Driver, variable: str, timeout: float) -> None:
-    try:
-        ask(driver, "SET SESSION " + variable.format(seconds=float(timeout), milliseconds=round(timeout * 1000)))
-    except Exception as error:
-        if error.args[:1] != (_UNKNOWN_VARIABLE,):
-            raise
 
 
 def _delays() -> Iterator[float]:

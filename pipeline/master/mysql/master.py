@@ -19,19 +19,19 @@ from pipeline.errors import BadContract, MillraceError
 from pipeline.master import order
 from pipeline.master.mysql import rows as rows_of
 from pipeline.master.mysql.asked import AskedKeys, AskedPage, AskedScan
+from pipeline.master.mysql.capped import PageAndKeys, PageInPieces, ScanInPieces
 from pipeline.master.mysql.catalogue import Catalogue
 from pipeline.master.mysql.drivers import as_rows
 from pipeline.master.mysql.fitting import no_scan_index, no_unique_index, notes, violations, without_unique_index
-from pipeline.master.mysql.literals import Part, text
+from pipeline.master.mysql.literals import Part
 from pipeline.master.mysql.pieces import Pieces
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.reading import Reader
+from pipeline.master.mysql.size import SAMPLE, size_of
 from pipeline.master.mysql.sql import Statements
 from pipeline.master.order import Collation
-from pipeline.master.port import KEY, MasterStatistics, Scan
+from pipeline.master.port import KEY, MasterStatistics, Scan, UnderWay
 
-_COUNTED_EXACTLY = 1_000_000  # rows up to which COUNT(*) costs the server well under a second
-_SAMPLE = 1_000  # rows whose mean width is taken for that of all rows
 _KEYS_A_QUERY = 100_000  # of a list of borders: few round trips, a few megabytes
 
 
@@ -91,43 +91,50 @@ class MySqlMaster:
         return {part.name: part.collation for part in self._statements().key if part.form == "string"}
 
     def lookup(self, keys: pa.Array) -> pa.Table:
-        """One query, unless its text would exceed the server's `max_allowed_packet`."""
+        """One query, unless its text would exceed the server's `max_allowed_packet`, or its rows the load contract."""
         return self.begin_lookup(keys).answer()
 
     def begin_lookup(self, keys: pa.Array) -> AskedKeys:
         keys, columns = rows_of.possible(keys, self._types)
         if not len(keys):
             return AskedKeys(self._reader, keys, self._schema)
+        most = self._reader.pool.largest_read
+        if len(keys) > most:
+            return self._begin_with(keys, most)
         statement = self._by_key("lookup").lookup(columns)
         if len(statement.encode()) > self._reader.pool.largest_statement and len(keys) > 1:
-            half = len(keys) // 2
-            asked = self.begin_lookup(keys[:half])
-            asked.later.append(partial(self.lookup, keys[half:]))
-            return asked
-        return AskedKeys(self._reader, keys, self._schema, self._reader.send("lookup", statement))
+            return self._begin_with(keys, len(keys) // 2)
+        return AskedKeys(self._reader, keys, self._schema, self._reader.send("lookup", statement, len(keys)))
+
+    def _begin_with(self, keys: pa.Array, number: int) -> AskedKeys:
+        asked = self.begin_lookup(keys[:number])
+        asked.later.append(partial(self.lookup, keys[number:]))
+        return asked
 
     def lookup_from(self, keys: pa.Array, position: bytes | None, rows: int) -> Scan:
         keys = rows_of.possible(keys, self._types)[0]
         if not len(keys):
             return Scan(self._schema.empty_table(), None, True)
         self._by_key("lookup")
+        rows = min(rows, self._reader.pool.largest_read)
         return Pieces(self._reader, self._scannable(), self._types).next(keys, position, rows)
 
     def scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> Scan:
         return self.begin_scan(position, rows, until).answer()
 
-    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> AskedScan:
+    def begin_scan(self, position: bytes | None, rows: int, until: bytes | None = None) -> UnderWay[Scan]:
         return self._ask_for_scan("scan", position, rows, until)
 
     def borders(self, rows: int) -> pa.Array:
         statements = self._by_key("borders")
         borders, behind, next_border = [], None, 0
         while True:
-            raw = self._reader.read("describe", statements.keys(behind, _KEYS_A_QUERY))
+            most = min(_KEYS_A_QUERY, self._reader.pool.largest_read)
+            raw = self._reader.read("describe", statements.keys(behind, most), most)
             key = natural_keys.pack(rows_of.natural_key(raw, self._dimension))
             borders.append(key.take(pa.array(np.arange(next_border, len(key), rows))))
             next_border = (next_border - len(key)) % rows
-            if len(key) < _KEYS_A_QUERY:
+            if len(key) < most:
                 every = pa.concat_arrays(borders)
                 return every if statements.unique else every.unique()
             behind = self._place(key[len(key) - 1 :])
@@ -135,13 +142,31 @@ class MySqlMaster:
     def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
         return self.begin_page(first, until, rows, also).answer()
 
-    def begin_page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> AskedPage:
+    def begin_page(
+        self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None
+    ) -> UnderWay[pa.Table]:
+        most = self._reader.pool.largest_read
+        others = None if also is None else rows_of.possible(also, self._types)[0]
+        if others is None or not len(others):
+            asked = self._ask_for_page(first, until, min(rows, most), None)
+            return asked if rows <= most else PageInPieces(asked, partial(self._rest_of_page, until), rows, most)
+        if rows + len(others) <= most:
+            return self._ask_for_page(first, until, rows, others)
+        return PageAndKeys(self.begin_page(first, until, rows), partial(self.lookup, others), others)
+
+    def _ask_for_page(self, first: Any | None, until: Any | None, rows: int, others: pa.Array | None) -> AskedPage:
         statements = self._by_key("page")
         low, high = (None if key is None else self._place(pa.array([key], self.key_type)) for key in (first, until))
-        others, columns = (None, None) if also is None else rows_of.possible(also, self._types)
-        if others is None or not len(others):
-            return AskedPage(self._reader, self._reader.send("page", statements.page(low, high, rows, None)))
-        return AskedPage(self._reader, self._reader.send("page", statements.page(low, high, rows, columns)), others)
+        columns = None if others is None else natural_keys.unpack(others, self._types)
+        most = rows + (0 if others is None else len(others))
+        return AskedPage(
+            self._reader, self._reader.send("page", statements.page(low, high, rows, columns), most), others
+        )
+
+    def _rest_of_page(self, until: Any | None, behind: Any, rows: int) -> pa.Table:
+        """From a row that was read on, without it."""
+        found = self._ask_for_page(behind, until, rows, None).answer()
+        return found.filter(pc.not_equal(found[KEY], pa.scalar(behind, self.key_type)))
 
     def order(self, keys: pa.Array) -> npt.NDArray[Any]:
         if pa.types.is_integer(self.key_type):
@@ -158,32 +183,27 @@ class MySqlMaster:
 
         The widths are those of the first rows of a scan, or of the narrowest possible row of an empty table.
         """
-        table = self._dimension.table
-        sample = self._ask_for_scan("describe", None, _SAMPLE, None).answer()
-        [(estimate,)] = self._reader.describe(
-            "SELECT TABLE_ROWS FROM information_schema.TABLES "
-            f"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = {text(table)}",
-            f"estimating the rows of {table}",
-        )
-        number = int(estimate or 0)
-        if sample.position is None:
-            number = len(sample.rows)
-        elif number <= _COUNTED_EXACTLY:
-            [(counted,)] = self._reader.describe(self._statements().count(), f"counting the rows of {table}")
-            number = int(counted or 0)
-        if not len(sample.rows):
-            return MasterStatistics(number, 8.0 * len(self._schema), 0)
-        keys = sample.rows[KEY]
-        longest = 8 if pa.types.is_integer(keys.type) else pc.max(pc.binary_length(keys)).as_py()
-        return MasterStatistics(number, sample.rows.nbytes / len(sample.rows), longest)
+        sample = self._ask_for_scan("describe", None, SAMPLE, None).answer()
+        return size_of(self._reader.describe, self._dimension.table, sample, self._statements().count())
 
     def close(self) -> None:
         self._reader.pool.close()
 
-    def _ask_for_scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> AskedScan:
+    def _ask_for_scan(self, kind: str, position: bytes | None, rows: int, until: bytes | None) -> UnderWay[Scan]:
+        """In pieces, where the load contract allows only shorter reads."""
+        most = self._reader.pool.largest_read
+        asked = self._ask_for_piece(kind, until, position, min(rows, most))
+        if rows <= most:
+            return asked
+        return ScanInPieces(asked, partial(self._piece, kind, until), rows - most, most)
+
+    def _piece(self, kind: str, until: bytes | None, position: bytes | None, rows: int) -> Scan:
+        return self._ask_for_piece(kind, until, position, rows).answer()
+
+    def _ask_for_piece(self, kind: str, until: bytes | None, position: bytes | None, rows: int) -> AskedScan:
         statements = self._scannable()
         behind, bound = (None if place is None else statements.place_in_scan(place) for place in (position, until))
-        request = self._reader.send(kind, statements.scan(behind, bound, rows))
+        request = self._reader.send(kind, statements.scan(behind, bound, rows), rows)
         return AskedScan(self._reader, kind, request, statements, rows, until)
 
     def _scannable(self) -> Statements:

@@ -27,7 +27,7 @@ class Pieces:
         parts = self._parts(keys, rows)
         number, place = _divided(position)
         statement = self._statement(parts[number], place, rows)
-        request = self._reader.send("lookup", statement)
+        request = self._reader.send("lookup", statement, rows)
         found = AskedScan(self._reader, "lookup", request, self._statements, rows, None).answer()
         asked_for = pc.is_in(found.rows[KEY], value_set=parts[number])
         answer = found.rows if pc.all(asked_for).as_py() is not False else found.rows.filter(asked_for)

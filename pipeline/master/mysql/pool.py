@@ -6,24 +6,30 @@ work side by side, and the answers wait in the sockets. That needs no thread of 
 
 from __future__ import annotations
 
+import math
 import threading
 from weakref import WeakValueDictionary
 
 from pipeline.config.settings import MasterData
+from pipeline.master.mysql.allowance import Allowance, Taken
 from pipeline.master.mysql.connection import Connection, Means
-from pipeline.master.mysql.pace import Pace
 from pipeline.master.mysql.wire import Columns
 from pipeline.master.port import ReadCount
+from pipeline.master.share import Contract, Share, Used
 
 
 class Pool:
-    """`settings.connections` sessions, each opened when it is first needed, in the process that needs it."""
+    """The sessions of a share, each opened when it is first needed, in the process that needs it. Before it is dealt
+    a share, a pool has the whole contract: nobody else of the job asks anything then."""
 
     def __init__(self, settings: MasterData, means: Means | None = None) -> None:
-        means = means or Means()
-        pace = Pace(settings.queries_per_second, means.clock, means.sleep)
-        self._connections = [Connection(settings, pace, means) for _ in range(settings.connections)]
+        self._settings, self._means = settings, means or Means()
+        share = Contract.of(settings).alone()
+        self._allowance = Allowance(share, self._means.clock)
+        self._connections: list[Connection] = []
         self._under_way: dict[Connection, Request] = {}  # in the order in which they were sent
+        self.waited = 0.0  # seconds, for the contract
+        self._resize(share.connections)
 
     @classmethod
     def shared(cls, settings: MasterData) -> Pool:
@@ -34,23 +40,50 @@ class Pool:
             pool = pools[settings] = cls(settings)
         return pool
 
+    def begin(self, share: Share) -> None:
+        """From now on what this share allows."""
+        self._settle_all()
+        self._allowance.begin(share)
+        self._resize(share.connections)
+
+    def end(self) -> list[Used]:
+        """The task has ended: close what may not stay open, and tell what still counts of what was asked."""
+        self._settle_all()
+        self._resize(self._allowance.share.kept)
+        return self._allowance.used()
+
     @property
-    def size(self) -> int:
-        return len(self._connections)
+    def sessions(self) -> int:
+        """That are open: none was closed since the share was dealt, but to be opened anew."""
+        return sum(connection.is_open for connection in self._connections)
+
+    def abandon(self) -> None:
+        """The task has failed: nobody will ask for the answers that are under way."""
+        for request in list(self._under_way.values()):
+            request.abandon()
 
     @property
     def largest_statement(self) -> int:
         return self._connections[0].largest_statement
 
-    def query(self, sql: str, purpose: str, count: ReadCount) -> Columns:
-        return self.send(sql, purpose, count).answer()
+    @property
+    def largest_read(self) -> int:
+        """Rows that a statement may bring."""
+        return self._allowance.share.largest_read
 
-    def send(self, sql: str, purpose: str, count: ReadCount) -> Request:
-        """Let the server begin with a statement. If all connections are busy, the oldest's answer is received first."""
+    def query(self, sql: str, purpose: str, count: ReadCount, rows: int = 0) -> Columns:
+        return self.send(sql, purpose, count, rows).answer()
+
+    def send(self, sql: str, purpose: str, count: ReadCount, rows: int = 0) -> Request:
+        """Let the server begin with a statement that brings at most so many rows (0: not known, and few).
+
+        If all connections are busy, or the contract has room for no more, the oldest's answer is received first.
+        """
         connection = self._idle()
         self._under_way[connection] = request = Request(self, connection, purpose, count)
         try:
-            connection.send(sql)
+            with request:
+                connection.send(sql, rows)
         except BaseException:
             request.abandon()
             raise
@@ -64,6 +97,29 @@ class Pool:
 
     def release(self, connection: Connection) -> None:
         self._under_way.pop(connection, None)
+
+    def _allow(self, rows: int) -> Taken:
+        """Wait until the contract has room for a statement with so many rows."""
+        began = self._means.clock()
+        while early := self._allowance.early(rows):
+            if early < math.inf:
+                self._means.sleep(early)
+            else:
+                next(request for request in self._under_way.values() if not request.is_in_hand).settle()
+        self.waited += self._means.clock() - began
+        return self._allowance.take(rows)
+
+    def _settle_all(self) -> None:
+        for request in list(self._under_way.values()):
+            request.settle()
+
+    def _resize(self, connections: int) -> None:
+        """One object stays, though its session ends: it knows the longest statement."""
+        for connection in self._connections[connections:]:
+            connection.close()
+        del self._connections[max(1, connections) :]
+        while len(self._connections) < connections:
+            self._connections.append(Connection(self._settings, self._allow, self._means))
 
     def _idle(self) -> Connection:
         for connection in self._connections:
@@ -85,6 +141,13 @@ class Request:
         self._settled = False
         self._columns: Columns = []
         self._error: Exception | None = None
+        self.is_in_hand = False  # it is being sent, or its answer received: nobody else may do that
+
+    def __enter__(self) -> None:
+        self.is_in_hand = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_in_hand = False
 
     def answer(self) -> Columns:
         """Wait for the answer, retrying what passes; what does not is raised here."""
@@ -99,7 +162,8 @@ class Request:
         if self._settled:
             return
         try:
-            self._columns = self._connection.receive(self._purpose, self._count)
+            with self:
+                self._columns = self._connection.receive(self._purpose, self._count)
         except Exception as error:  # noqa: BLE001 raised by answer()
             self._error = error
         except BaseException:

@@ -30,12 +30,13 @@ class Reader:
         """What is said about the table, not read from it."""
         return as_rows(self.pool.query(statement, purpose, self.reads.by_kind["describe"]))
 
-    def read(self, kind: str, statement: str) -> Columns:
-        return self.receive(kind, self.send(kind, statement))
+    def read(self, kind: str, statement: str, rows: int = 0) -> Columns:
+        return self.receive(kind, self.send(kind, statement, rows))
 
-    def send(self, kind: str, statement: str) -> Request:
+    def send(self, kind: str, statement: str, rows: int) -> Request:
+        """`rows`: the most that it brings."""
         with self._timed(kind) as count:
-            return self.pool.send(statement, f"{kind} in {self._dimension.table}", count)
+            return self.pool.send(statement, f"{kind} in {self._dimension.table}", count, rows)
 
     def receive(self, kind: str, request: Request) -> Columns:
         with self._timed(kind) as count:
@@ -53,7 +54,7 @@ class Reader:
     @contextmanager
     def _timed(self, kind: str) -> Iterator[ReadCount]:
         """Counts the time that the caller waits; what the server does meanwhile is not seen from here."""
-        started = self._clock()
+        started, waited = self._clock(), self.pool.waited
         count = self.reads.by_kind[kind]
         try:
             yield count
@@ -62,3 +63,4 @@ class Reader:
             raise
         finally:
             count.seconds += self._clock() - started
+            count.waited += self.pool.waited - waited

@@ -1,0 +1,50 @@
+"""The load contract of a real job with two workers, as the database counts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.generate.keys import Sizes, product_codes
+from pipeline.generate.seed import seed
+from pipeline.laptop.stack.stack import Stack
+from tests.driver.test_master_moves import metric, send
+from tests.kit.running import Job, wait_until
+from tests.kit.server_load import ServerLoad
+
+STATEMENTS, ROWS, CONNECTIONS = 40, 2_000, 3
+PRODUCTS, SALES, BATCH = 10_000, 12_000, 3_000
+
+
+@pytest.mark.slow
+@pytest.mark.mysql
+def test_two_workers_one_of_which_is_killed_ask_for_no_more_than_the_contract_and_every_sale_arrives(
+    tmp_path: Path, stack: Stack, master_database: str, topic: str
+) -> None:
+    with stack.database.connect(role="owner", database=master_database) as connection:
+        seed(connection, Sizes(PRODUCTS, 10, 10), progress=False)
+    stack.kafka.create_topic(topic, 4)
+    # Half of the products that are sold have no row, and no key is wanted more than another.
+    numbers = np.random.default_rng(3).integers(0, 2 * PRODUCTS, SALES)
+    send(stack.info().bootstrap, topic, product_codes(numbers).to_pylist(), 1)
+    job = Job(
+        tmp_path, stack.info(), topic, master__database=master_database, master__feed="off",
+        master__queries_per_second=str(STATEMENTS), master__rows_per_second=str(ROWS),
+        master__connections=str(CONNECTIONS), spark__master="local[2,4]",
+        job__max_offsets_per_trigger=str(BATCH), dimensions__product__max_staleness="1 s",
+    )  # fmt: skip
+    with ServerLoad(stack, master_database) as seen, job:
+        wait_until(lambda: job.committed() >= BATCH, "the first batch is committed")
+        os.kill(job.workers()[0], signal.SIGKILL)
+        job.wait_for(SALES)
+        assert metric(job, 'millrace_master_limit{of="rows"}') == ROWS
+        assert metric(job, "millrace_master_connections") <= CONNECTIONS
+        assert metric(job, 'millrace_master_wait_seconds_total{dimension="product",kind="lookup"}') > 0
+    statements, rows = seen.most_in_a_second()
+    assert statements <= 1.05 * STATEMENTS
+    assert 0.5 * ROWS < rows <= 1.05 * ROWS
+    assert 1 <= seen.most_sessions <= CONNECTIONS
