@@ -190,6 +190,19 @@ def test_with_very_little_memory_auto_looks_up_and_has_no_cache():
     assert "cache" in make("auto", master, 4 << 20).memory_used()
 
 
+@pytest.mark.parametrize("start", [1e-6, 2e-4])
+def test_connections_share_no_queries_that_are_shorter_than_those_their_costs_were_measured_with(start):
+    """A line through 250 and 2 000 keys, read at 24: in a bad minute it promises what no server keeps."""
+    _, master = watched(rows=20_000, sales=1)
+    costs = UnitCosts(overlapped=Line(start, 3e-6), lookup=Line(5e-4, 3e-6), page=DEAR, scan=DEAR)
+    lanes = set()
+    for memory in (8_000, 20_000, 50_000, 100_000, 1_000_000):
+        split = make("fetch", master, memory, Options(costs=costs, connections=2)).algorithm.split
+        assert split.lanes == 1 or split.b >= 250
+        lanes.add(split.lanes)
+    assert lanes == {1, 2}
+
+
 def test_where_sales_are_alike_and_a_scan_is_cheap_auto_scans_without_a_cache():
     keys, master = watched(rows=20_000, sales=100_000, skew=0.0)
     costs = UnitCosts(lookup=Line(1e-4, 1e-5), overlapped=Line(1e-4, 1e-5), page=DEAR, scan=Line(1e-4, 1e-7))
