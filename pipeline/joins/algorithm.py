@@ -23,6 +23,7 @@ from pipeline.master.port import Master
 Positions = npt.NDArray[np.int64]
 Clock = Callable[[], float]
 
+OUT_OF_TURN = 4  # fillings of a queue from which sales leave early that want the same as the oldest
 ABSENT = -1  # in `Served.match`: proved not to be in R, or the sale's key was null
 
 
@@ -69,7 +70,7 @@ class Algorithm(ABC):
     takes_repeated_keys: ClassVar[bool] = False  # it needs an index, but not a unique one
     keeps_rows: ClassVar[bool] = False  # from one micro-batch to the next, for up to `max_staleness`
     rows_probe: ClassVar[bool] = False  # the rows it keeps are looked up in H, not the sales that come in among them
-    reads_pages: bool = False  # of R, those that waiting sales want
+    settles_in: int = 1  # fillings of its queue, until it serves as it will from then on
     asks_by_key: bool = True  # False: never needs a waiting sale's key again, only its code
 
     def __init__(self, workplace: Workplace) -> None:

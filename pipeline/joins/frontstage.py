@@ -108,7 +108,7 @@ class FrontStage(Algorithm):
             statistics=JoinStatistics(),
         )
         self.inner = self._recipe.build(workplace)
-        self.reads_pages = self.inner.reads_pages
+        self.settles_in = self.inner.settles_in
         unique, schema = self.R.unique, self.master.schema
         rows = self._settings.h_R or max(1, cached_rows(parts.cache, self.question))
         self.cache = RowCache(rows, self.R.v_R, self.R.words, schema, unique, not self._settings.published)

@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.errors import BadSetting
-from pipeline.joins.algorithm import ABSENT, Algorithm, Positions, Served, Workplace, at_least, matched_rows, one_of
+from pipeline.joins.algorithm import (
+    ABSENT,
+    OUT_OF_TURN,
+    Algorithm,
+    Positions,
+    Served,
+    Workplace,
+    at_least,
+    matched_rows,
+    one_of,
+)
 from pipeline.joins.cost import hybridjoin as cost
 from pipeline.joins.cost.named_keys import named
 from pipeline.joins.cost.question import Model
@@ -98,7 +108,7 @@ class HybridJoin(Algorithm):
     model: ClassVar[Model[Any]] = cost
     Settings: ClassVar[type] = Settings
     least_for: ClassVar[str] = "one sale, one page and its directory"
-    reads_pages = True
+    settles_in = OUT_OF_TURN
 
     def __init__(self, workplace: Workplace) -> None:
         super().__init__(workplace)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.algorithm import Algorithm, Served, Workplace, at_least, matched_rows
+from pipeline.joins.algorithm import OUT_OF_TURN, Algorithm, Served, Workplace, at_least, matched_rows
 from pipeline.joins.cost import inlj as cost
 from pipeline.joins.cost.question import Model
 from pipeline.joins.parts.keycodes import Codes
@@ -66,6 +66,7 @@ class IndexNestedLoopJoin(Algorithm):
     def __init__(self, workplace: Workplace) -> None:
         super().__init__(workplace)
         self.split = cost.split(self.question)
+        self.settles_in = OUT_OF_TURN if self.split.b > 1 else 1
         self._waiting = WaitingSales(self.split.h_S, self.R.words, marks=not self.R.unique)
         self._most_keys = self.split.b
         self._answer_bytes = 0

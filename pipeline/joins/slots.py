@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.joins.algorithm import Algorithm, Positions, Served, Workplace, at_least, matched_rows
+from pipeline.joins.algorithm import OUT_OF_TURN, Algorithm, Positions, Served, Workplace, at_least, matched_rows
 from pipeline.joins.cost import slots as cost
 from pipeline.joins.cost.slot_reads import few_keys
 from pipeline.joins.cost.slot_simulation import PATIENCE
@@ -41,7 +41,7 @@ class SlotJoin(Algorithm):
     def __init__(self, workplace: Workplace) -> None:
         super().__init__(workplace)
         self.split: cost.Split = self.model.split(self.question)
-        self.reads_pages = self.split.reads_pages
+        self.settles_in = OUT_OF_TURN if self.split.reads_pages else 1
         parts, words = self.split, self.R.words
         self._few = few_keys(self.question.costs)
         self._waiting = WaitingSales(parts.h_S, words)

@@ -125,6 +125,15 @@ def test_what_needs_a_clock_that_waits_for_nobody_is_refused_on_a_server(server)
     assert "always wait" in OnServer(server.settings).measure(point, seed=1).refused
 
 
+@pytest.mark.parametrize(("join", "fillings"), [("inlj", 4), ("meshjoin", 1), ("front stage + inlj", 4)])
+def test_what_counts_in_real_time_begins_when_the_join_has_settled(join, fillings):
+    rows = ComputedRows(20_000)
+    sales = Sales(rows, ZipfDraw(20_000, 1.0), 0.0, 1)
+    trial = RealTrial(joins.make(join, MemoryMaster(rows.table(np.arange(20_000))), 700_000), sales.next(100_000))
+    trial.warm_up(0.0, 60.0)
+    assert trial.join.statistics.offered - trial.join.pending > fillings * trial.join.pending > 0
+
+
 @pytest.mark.parametrize("bounded", [False, True], ids=["endless", "in windows"])
 def test_a_rate_in_real_time_is_sales_by_seconds_and_littles_law_holds(bounded):
     rows = ComputedRows(3_000)

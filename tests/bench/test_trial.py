@@ -79,6 +79,16 @@ def test_inlj_is_as_slow_as_the_paper_of_meshjoin_has_it():
     assert 0 < seen.disk.pool_hits < 50
 
 
+@pytest.mark.parametrize("memory", [300_000, 1_000_000])
+def test_what_is_measured_of_look_ups_in_batches_is_what_they_serve_for_ever(memory):
+    """With the oldest leave all that want the same: the first query serves many, and the last of a filling few."""
+    trial = Trial("inlj", ComputedRows(50_000, scattered=True), memory, OF_2011)
+    trial.warm_up()
+    first = trial.measure(sales=1).rate
+    trial.warm_up(sales=20 * trial.join.pending)
+    assert first == pytest.approx(trial.measure(sales=20 * trial.join.pending).rate, rel=0.05)
+
+
 @pytest.mark.parametrize("scattered", [False, True])
 def test_where_keys_repeat_every_result_is_charged(scattered):
     rows = ComputedRows(2_000, 120, ZipfDraw(500, 0.8), scattered)

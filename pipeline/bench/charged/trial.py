@@ -42,7 +42,6 @@ from pipeline.master.disks import VirtualClock
 
 _ENDLESS = 1 << 40  # sales of a window: the papers' stream has no end
 _IDLE = 3  # steps: one may do nothing, for it costs nothing to find that R ends where the last read did
-_FILLINGS = 4  # of H, until it is as it will be where pages are read for the sales that wait
 _ROUNDING = 1e-9
 _LONG_ENOUGH = 10  # times what fills the join: then it scans no more, and the cycle begun is not waited for
 _NEVER = 1e8  # seconds until a cached row is too old: the papers' R does not change
@@ -138,7 +137,7 @@ class Trial:
     @property
     def _rounds(self) -> int:
         """So many sales have to leave the queue until it tells nothing any more of how it was filled."""
-        return (_FILLINGS if self.join.algorithm.reads_pages else 1) * self._most_pending
+        return self.join.algorithm.settles_in * self._most_pending
 
     def _turned(self, served: int, waited: int, sales: int) -> bool:
         """Whether the queue's rounds are over since `served` and `waited`. Where a cache serves nearly all they never
@@ -147,8 +146,8 @@ class Trial:
         return self._waited - waited >= rounds or self.served - served >= _LONG_ENOUGH * max(rounds, sales)
 
     def warm_up(self, sales: int = 0, cycles: float = 1.0, sales_a_cached_row: int = 100) -> None:
-        """Serve waiting sales until as many left the queue as filled it (four times as many if the join reads pages),
-        and at least `sales`; R was scanned so often, if it is; the rows in the cache were chosen from so many."""
+        """Serve waiting sales until as many left the queue as filled it (as often as the join needs to settle), and at
+        least `sales`; R was scanned so often, if it is; the rows in the cache were chosen from so many."""
         # At first all of a queue comes at once. What is wanted much leaves early, until the others have filled H.
         self._saturate(
             lambda: (
@@ -159,8 +158,8 @@ class Trial:
         )
 
     def measure(self, sales: int) -> Saturated:
-        """Serve at least so many sales, of which more wait always; whole cycles, if the join scans R. Where it reads
-        pages, as many sales as warm it up: the wanted pages come together, and a part of a round tells of them alone.
+        """Serve at least so many sales, of which more wait always; whole cycles, if the join scans R. Where sales
+        leave out of turn, as many as warm it up: what is wanted much comes first, and a part of a round tells of that.
 
         From a full queue to a full one. One read may empty most of it, and filling it costs as much as other sales do:
         between any two steps HYBRIDJOIN was off by a seventh.
@@ -174,7 +173,7 @@ class Trial:
             nonlocal whole
             before, whole = whole, int(self.cycles - first_cycle + _ROUNDING)
             gone = self.served - served
-            if gone < sales or (self.join.algorithm.reads_pages and not self._turned(served, waited, sales)):
+            if gone < sales or (self.join.algorithm.settles_in > 1 and not self._turned(served, waited, sales)):
                 return False
             idle = not self.cycles or (self.cycles == first_cycle and gone >= self._most_pending)
             return whole > before or idle or gone >= _LONG_ENOUGH * max(sales, self._most_pending)

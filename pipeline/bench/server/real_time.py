@@ -17,6 +17,11 @@ _SALES_A_CACHED_ROW = 100
 _LONGEST_PIECE = 16_384  # a join takes no more at once
 
 
+def rounds(join: Join) -> int:
+    """So many sales have to leave a full join until it serves as it will from then on."""
+    return join.algorithm.settles_in * join.pending
+
+
 class RealTrial:
     """Sales always wait for the join; their keys come round again and again.
 
@@ -33,7 +38,7 @@ class RealTrial:
         self._waited = 0.0  # sale-seconds in the join, in the stretches
 
     def warm_up(self, least: float, most: float) -> None:
-        """Who waited first has to be gone, and a cache must have seen enough sales to keep the rows it should."""
+        """The join has to have settled, and a cache must have seen enough sales to keep the rows it should."""
         began, stream = time.perf_counter(), self._stream
         stream.run(lambda: (took := time.perf_counter() - began) >= most or (took >= least and stream.turned))
 
@@ -73,7 +78,7 @@ class _Stream:
     @property
     def turned(self) -> bool:
         """What waited when the join was full for the first time has left it, and the cache knows its rows."""
-        return self.served > max(self.join.pending, _SALES_A_CACHED_ROW * self.join.cached_rows)
+        return self.served > max(rounds(self.join), _SALES_A_CACHED_ROW * self.join.cached_rows)
 
     def run(self, enough: Callable[[], bool]) -> None:
         while not enough():

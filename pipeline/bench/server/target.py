@@ -20,7 +20,7 @@ from pipeline.bench.charged.trial import options
 from pipeline.bench.point.points import Point
 from pipeline.bench.point.target import Measured
 from pipeline.bench.server.database import BenchServer
-from pipeline.bench.server.real_time import RealTrial
+from pipeline.bench.server.real_time import RealTrial, rounds
 from pipeline.bench.workload.sources import Data
 from pipeline.bench.workload.stream import Sales
 from pipeline.config.settings import MasterData
@@ -92,8 +92,8 @@ class OnServer:
         trial = RealTrial(join, keys)
         trial.warm_up(*_WARM_UP)
         counted, counters = deepcopy(join.statistics), self._server.counters()
-        waiting = join.pending
-        while len(trial.rates) < _STRETCHES or (trial.sales < waiting and trial.seconds < _LONGEST):
+        enough = rounds(join)
+        while len(trial.rates) < _STRETCHES or (trial.sales < enough and trial.seconds < _LONGEST):
             trial.run(_STRETCH)
         counts = join.statistics - counted
         reads = {kind: trial.reads.by_kind.get(kind, ReadCount()) for kind in ("scan", "page", "lookup")}
