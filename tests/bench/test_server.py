@@ -15,6 +15,7 @@ from pipeline.bench.server.target import OnServer
 from pipeline.bench.workload import sources
 from pipeline.bench.workload.stream import Sales
 from pipeline.generate.zipf import ZipfDraw
+from pipeline.joins import inlj
 from pipeline.master.computed import ComputedRows
 from pipeline.master.memory import MemoryMaster
 from tests.kit.master_fixtures import Server
@@ -125,11 +126,13 @@ def test_what_needs_a_clock_that_waits_for_nobody_is_refused_on_a_server(server)
     assert "always wait" in OnServer(server.settings).measure(point, seed=1).refused
 
 
-@pytest.mark.parametrize(("join", "fillings"), [("inlj", 4), ("meshjoin", 1), ("front stage + inlj", 4)])
+@pytest.mark.parametrize(("join", "fillings"), [("inlj", 4), ("meshjoin", 1), ("hybridjoin", 4)])
 def test_what_counts_in_real_time_begins_when_the_join_has_settled(join, fillings):
     rows = ComputedRows(20_000)
     sales = Sales(rows, ZipfDraw(20_000, 1.0), 0.0, 1)
-    trial = RealTrial(joins.make(join, MemoryMaster(rows.table(np.arange(20_000))), 700_000), sales.next(100_000))
+    few = joins.Options(settings={"inlj": inlj.Settings(batch=50)})  # at once, so that most go on waiting
+    master = MemoryMaster(rows.table(np.arange(20_000)))
+    trial = RealTrial(joins.make(join, master, 700_000, few), sales.next(100_000))
     trial.warm_up(0.0, 60.0)
     assert trial.join.statistics.offered - trial.join.pending > fillings * trial.join.pending > 0
 

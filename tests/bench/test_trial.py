@@ -86,7 +86,7 @@ def test_what_is_measured_of_look_ups_in_batches_is_what_they_serve_for_ever(mem
     trial.warm_up()
     first = trial.measure(sales=1).rate
     trial.warm_up(sales=20 * trial.join.pending)
-    assert first == pytest.approx(trial.measure(sales=20 * trial.join.pending).rate, rel=0.05)
+    assert first == pytest.approx(trial.measure(sales=20 * trial.join.pending).rate, rel=0.1)
 
 
 @pytest.mark.parametrize("scattered", [False, True])

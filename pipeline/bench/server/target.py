@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -29,21 +29,24 @@ from pipeline.joins import Join, Options
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.master.port import MasterTable, ReadCount
 
-_SALES = 2_000_000  # before they come round again: fewer would flatter the caches
-_WARM_UP = 1.0, 20.0  # seconds, at least and at most
+_SALES = 2_000_000  # or as many as R has rows, before they come round again: fewer would flatter the caches
+_WARM_UP = 1.0, 120.0  # seconds, at least and at most: a scan of 20 M rows takes 30
 _STRETCH = 0.5  # seconds
 _STRETCHES = 6
-_LONGEST = 20.0  # seconds, until what waited first has left
-_READS_LAST, _STEPS_LAST = 60.0, 600.0  # seconds for which a calibration counts: a machine's speed changes
+_LONGEST = 60.0  # seconds, until what waited first has left
+_READS_LAST, _STEPS_LAST = 2.0, 600.0  # seconds for which a calibration counts: a disk's speed changes within a minute
+_OF_READS = ("scan", "borders", "lookup", "overlapped", "page")  # unit costs that are the server's
 
 
 @dataclass
 class _Calibrated:
-    """The unit costs of one table, and when they were measured."""
+    """Unit costs, and when they were measured."""
 
     costs: UnitCosts
-    reads_at: float
-    steps_at: float
+    at: float
+
+
+Known = dict[object, _Calibrated]
 
 
 class OnServer:
@@ -51,8 +54,8 @@ class OnServer:
     Idea
         A point is a table on the server, a join over it, and sales that always wait. What counts begins when what
         waited first is gone, and lasts three seconds, or until what waits then has gone too. The unit costs of our
-        models are calibrated on the same table before and after, not longer ago than some seconds, and the mean is
-        taken: the prediction is for the server and the machine as they were.
+        models are calibrated on the same table right before and right after, and the mean is taken: the prediction is
+        for the server and the machine as they were.
 
     Departures from `charged`
         No arrivals and no curves: they need a clock that waits for nobody. `chained` is the server's affair.
@@ -64,7 +67,8 @@ class OnServer:
 
     def __init__(self, given: MasterData | None = None) -> None:
         self._server = BenchServer(given)
-        self._calibrated: dict[tuple[object, ...], _Calibrated] = {}
+        self._steps: Known = {}  # of the joins, by table and memory
+        self._reads: Known = {}  # of the server, by table
         self.tells = told(self._server.variables())
 
     def versions(self) -> Mapping[str, str]:
@@ -124,16 +128,18 @@ class OnServer:
 
     def _costs(self, master: MasterTable, point: Point) -> UnitCosts:
         """Measured on this table, for joins with so much memory, not too long ago."""
-        key = (tuple(sorted(map(str, point.R.items()))), point.indexed, point.memory_bytes)
-        now, known = time.monotonic(), self._calibrated.get(key)
-        if known is None or now - known.steps_at > _STEPS_LAST:
-            known = self._calibrated[key] = _Calibrated(
-                calibrate.own_steps_of(master, memory=point.memory_bytes), -_READS_LAST, now
-            )
-        if now - known.reads_at > _READS_LAST:
-            known.costs = calibrate.reads_of(master, known.costs)
-            known.reads_at = time.monotonic()
-        return known.costs
+        table = (tuple(sorted(map(str, point.R.items()))), point.indexed)
+        memory = point.memory_bytes
+        steps = _fresh(self._steps, (table, memory), _STEPS_LAST, lambda: calibrate.own_steps_of(master, memory=memory))
+        reads = _fresh(self._reads, table, _READS_LAST, lambda: calibrate.reads_of(master, steps))
+        return replace(steps, **{name: getattr(reads, name) for name in _OF_READS})
+
+
+def _fresh(known: Known, of: object, seconds: float, measure: Callable[[], UnitCosts]) -> UnitCosts:
+    """Known costs, measured anew if they are older than so many seconds."""
+    if of not in known or time.monotonic() - known[of].at > seconds:
+        known[of] = _Calibrated(measure(), time.monotonic())
+    return known[of].costs
 
 
 def told(variables: Mapping[str, str]) -> str:
@@ -184,7 +190,7 @@ def _keys(point: Point, seed: int) -> pa.Array:
 
 @lru_cache(maxsize=1)
 def _drawn(data: Data, absent: float, seed: int) -> pa.Array:
-    sales, pieces, left = Sales(data.rows, data.law, absent, seed), [], _SALES
+    sales, pieces, left = Sales(data.rows, data.law, absent, seed), [], max(_SALES, data.rows.rows)
     while left:
         pieces.append(sales.next(left))
         sales.taken(len(pieces[-1]))
