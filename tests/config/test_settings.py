@@ -350,6 +350,9 @@ def test_a_file_that_is_not_toml_or_not_there_is_named(tmp_path: Path) -> None:
     broken.write_text("[job\n")
     with pytest.raises(BadSetting, match=r"broken\.toml is not TOML"):
         settings(file=broken)
+    broken.write_text("job = " + "[" * 5_000)
+    with pytest.raises(BadSetting, match=r"broken\.toml is not TOML: nested too deep"):
+        settings(file=broken)
     with pytest.raises(BadSetting, match="does not exist"):
         settings(file=tmp_path / "nowhere.toml")
 

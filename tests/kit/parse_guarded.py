@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import mmap
 import random
 import sys
 import tempfile
@@ -14,26 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.parse import Parser
+from tests.kit.guarded import Guarded
 from tests.kit.parse_kinds import EVERYTHING, contract
 from tests.kit.parse_mutants import mutated, written
-
-PAGES = 4
-
-
-class Guarded:
-    """Memory with nothing behind it."""
-
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, (PAGES + 1) * mmap.PAGESIZE)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self._end = start + PAGES * mmap.PAGESIZE
-        none = 0  # PROT_NONE
-        assert ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(self._end), mmap.PAGESIZE, none) == 0
-
-    def holding(self, content: bytes) -> pa.Buffer:
-        at = PAGES * mmap.PAGESIZE - len(content)
-        self._memory[at : at + len(content)] = content
-        return pa.foreign_buffer(self._end - len(content), len(content), self._memory)
 
 
 def messages_at_the_end(messages: list[bytes], data: Guarded, offsets: Guarded) -> pa.Array:

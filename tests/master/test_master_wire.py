@@ -10,49 +10,7 @@ from hypothesis import strategies as st
 from pipeline.errors import BadContract
 from pipeline.master.mysql.drivers import as_rows
 from pipeline.master.mysql.wire import Wire
-
-END = b"\xfe\0\0\x02\0"
-
-
-class Recorded:
-    """A socket from which a recorded answer comes in pieces of these sizes, over and over."""
-
-    def __init__(self, answer: bytes, pieces: list[int]) -> None:
-        self.answer, self.pieces, self.at, self.sent = answer, pieces, 0, b""
-
-    def settimeout(self, seconds: float) -> None:
-        assert seconds > 0
-
-    def sendall(self, data: bytes) -> None:
-        self.sent += data
-
-    def recv_into(self, buffer) -> int:
-        size = min(self.pieces[0], len(buffer), len(self.answer) - self.at)
-        self.pieces = self.pieces[1:] + self.pieces[:1]
-        buffer[:size] = self.answer[self.at : self.at + size]
-        self.at += size
-        return size
-
-
-def packets(*payloads: bytes) -> bytes:
-    return b"".join(
-        struct.pack("<I", len(payload) | (number % 256) << 24) + payload for number, payload in enumerate(payloads, 1)
-    )
-
-
-def cell(value: bytes | None) -> bytes:
-    if value is None:
-        return b"\xfb"
-    if len(value) < 251:
-        return bytes([len(value)]) + value
-    if len(value) < 1 << 16:
-        return b"\xfc" + struct.pack("<H", len(value)) + value
-    return b"\xfd" + struct.pack("<I", len(value))[:3] + value
-
-
-def result(rows, columns: int, last: bytes = END) -> bytes:
-    head = [bytes([columns]), *[b"\x03def" + bytes(20)] * columns, END]
-    return packets(*head, *(b"".join(map(cell, row)) for row in rows), last)
+from tests.kit.recorded import END, Recorded, packets, result
 
 
 def received(answer: bytes, pieces=(1 << 20,)):
@@ -110,6 +68,30 @@ def test_a_connection_that_ends_in_the_middle_of_an_answer_is_no_answer(kept):
 def test_a_row_that_does_not_fit_into_a_packet_is_refused():
     with pytest.raises(BadContract, match="16 MiB"):
         received(result([], 1)[:-9] + b"\xff\xff\xff\x09" + b"x" * 100)
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        b"\xfd\xff\xff\xffx", b"\xfc\xff\xffx", b"\xfa", b"\x01ax", b"\xfd\x01", b"\xfe" + b"\xff" * 8, b"\xff\0\0",
+        b"",
+    ],
+    ids=["16 MiB", "64 KiB", "250 bytes", "behind its last", "cut off", "of eight bytes", "no length", "none"],
+)  # fmt: skip
+def test_a_cell_is_believed_only_within_its_row(rows, lie):
+    """The first of these lies killed the process: Arrow was sent 16 MiB beyond the buffer."""
+    head = [b"\x02", *[b"\x03def" + bytes(20)] * 2, END]
+    good, bad = b"\x05hello\xfb", b"\x01a" + lie
+    for answer in ([good] * (rows - 1) + [bad], [bad] + [good] * (rows - 1)):
+        with pytest.raises(ConnectionError, match="garbled"):
+            received(packets(*head, *answer, END))
+
+
+@pytest.mark.parametrize("begins", [b"", b"\xfb/etc/passwd", b"\xfc\x01", b"\xfe" + bytes(9)])
+def test_what_begins_no_answer_is_none(begins):
+    with pytest.raises(ConnectionError, match="garbled"):
+        received(packets(begins, b"\x03def" + bytes(20), END, b"\x01a", END))
 
 
 def test_a_long_statement_is_cut_into_packets():

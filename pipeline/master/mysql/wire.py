@@ -25,16 +25,23 @@ Columns = list[pa.ChunkedArray]  # of binary; a null is a null
 _QUERY = b"\x03"
 _HEADER = 4  # bytes of a packet before its payload
 _LONGEST = 0xFFFFFF  # payload; a longer one goes on in the next packet
-_OK, _END, _ERROR = 0x00, 0xFE, 0xFF  # the first byte of a packet that is no row
+_OK, _FILE, _END, _ERROR = 0x00, 0xFB, 0xFE, 0xFF  # the first byte of a packet that is no row
 _BUFFER = 1 << 20
 _BLOCK = 3 * _BUFFER // 4  # bytes of rows that are decoded together
 _FEW = 16  # rows for which a loop is faster than starting array operations
-_NULL, _TWO, _THREE, _EIGHT = 0xFB, 0xFC, 0xFD, 0xFE  # a cell's first byte, if it is not the length itself
+_NULL, _TWO, _THREE = 0xFB, 0xFC, 0xFD  # a cell's first byte, if it is not the length itself
 
 _length_at = struct.Struct("<I").unpack_from
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
+
+
+class Garbled(ConnectionError):
+    """What came is no answer as a server gives it: whoever gave it, the connection is of no use any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the server's answer is garbled: its lengths do not fit together")
 
 
 class Wire:
@@ -65,6 +72,8 @@ class Wire:
         head = self._packet()
         if head[0] == _OK:
             return []
+        if head[0] in (_FILE, _THREE, _END) or (head[0] == _TWO and len(head) < 3):
+            raise Garbled
         number = head[0] if head[0] < _NULL else head[1] | head[2] << 8
         for _ in range(number + 1):  # their descriptions, and the end of these
             self._packet()
@@ -82,13 +91,15 @@ class Wire:
                 starts, behind = [], 0
             self._more()
             found, behind = _rows_in(self._buffer[: self._end], behind)
-        blocks.append(_cells(self._buffer[:behind], np.concatenate([*starts, found[:-1]]), number))
+        blocks.append(_cells(self._buffer[: found[-1]], np.concatenate([*starts, found[:-1]]), number))
         return [pa.chunked_array([block[i] for block in blocks]) for i in range(number)]
 
     def _is_end(self, start: int) -> bool:
         """Whether the packet is the one behind the rows. An error may come there too."""
-        first = self._buffer[start + _HEADER]
         length = _length_at(self._buffer.data, start)[0] & _LONGEST
+        if not length:
+            raise Garbled
+        first = self._buffer[start + _HEADER]
         if first == _ERROR:
             raise refusal(self._buffer[start + _HEADER : start + _HEADER + length].tobytes())
         return bool(first == _END and length < 9)
@@ -98,6 +109,8 @@ class Wire:
             self._more()
         payload = self._buffer[self._at + _HEADER : end].tobytes()
         self._at = end
+        if not payload:
+            raise Garbled
         if payload[0] == _ERROR:
             raise refusal(payload)
         return payload
@@ -158,16 +171,22 @@ def _rows_in(buffer: Bytes, first: int) -> tuple[Places, int]:
 
 
 def _cells(buffer: Bytes, rows: Places, number: int) -> list[pa.Array]:
-    """The columns of these rows, each copied out of the buffer."""
+    """The columns of these rows, each copied out of the buffer, in which a row ends where the next one starts.
+
+    What a cell says of its length is believed only within its row, which is to end with its last cell.
+    """
+    ends = np.append(rows, len(buffer))[1:]
     if len(rows) <= _FEW:
-        data = buffer.tobytes()
-        cells = [_cells_of_a_row(data, int(row) + _HEADER, number) for row in rows]
+        whole = zip(rows + _HEADER, ends, strict=True)
+        cells = [_cells_of_a_row(buffer[begin:end].tobytes(), number) for begin, end in whole]
         return [pa.array([row[i] for row in cells], pa.binary()) for i in range(number)]
     data, at, columns = pa.py_buffer(buffer), rows + _HEADER, []
     # Cells and what lies between them alternate; every second value is one of ours, and Arrow copies just those.
     every_second = np.arange(0, 2 * len(rows), 2, dtype=np.int32)
-    for _ in range(number):
+    for column in range(number):
         begin, end, missing = _extents(buffer, at)
+        if (end != ends if column == number - 1 else end >= ends).any():
+            raise Garbled
         offsets = np.empty(2 * len(rows), np.int32)
         offsets[0::2], offsets[1::2] = begin, end
         interleaved = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), data])
@@ -180,31 +199,40 @@ def _extents(buffer: Bytes, at: Places) -> tuple[Places, Places, npt.NDArray[np.
     """Where the cells at these places begin and end, and which are null."""
     first = buffer[at]
     begin = at + 1
-    if first.max() < _NULL:
+    if (longest := first.max()) < _NULL:
         return begin, begin + first, None
+    if longest > _THREE:
+        raise Garbled
     length = first.astype(np.int64)
     missing = first == _NULL
     length[missing] = 0
     for marker, size in ((_TWO, 2), (_THREE, 3)):
         [long] = np.nonzero(first == marker)
+        if len(long) and begin[long[-1]] + size > len(buffer):
+            raise Garbled
         digits = [buffer[begin[long] + i].astype(np.int64) << (8 * i) for i in range(size)]
         length[long] = np.sum(digits, axis=0)
         begin[long] += size
     return begin, begin + length, missing
 
 
-def _cells_of_a_row(data: bytes, at: int, number: int) -> Sequence[bytes | None]:
+def _cells_of_a_row(row: bytes, number: int) -> Sequence[bytes | None]:
     cells: list[Any] = []
+    at = 0
     for _ in range(number):
-        length = data[at]
+        length = row[at] if at < len(row) else _ERROR
         at += 1
         if length == _NULL:
             cells.append(None)
             continue
+        if length > _THREE:
+            raise Garbled
         if length > _NULL:
-            size = {_TWO: 2, _THREE: 3, _EIGHT: 8}[length]
-            length = int.from_bytes(data[at : at + size], "little")
+            size = length - _TWO + 2
+            length = int.from_bytes(row[at : at + size], "little")
             at += size
-        cells.append(data[at : at + length])
+        cells.append(row[at : at + length])
         at += length
+    if at != len(row):
+        raise Garbled
     return cells

@@ -25,11 +25,14 @@ PARTIAL_UPDATES = 39
 COMPRESSED = range(165, 172)  # by MariaDB's log_bin_compress: queries and rows
 
 _DUMP, _WITHOUT_WAITING_FOREVER = 0x12, 0
-_OK, _END, _ERROR = 0x00, 0xFE, 0xFF
+_END, _ERROR = b"\xfe", b"\xff"
 _LONGEST = 0xFFFFFF  # of a packet; a longer event goes on in the next one
 _HEADER = struct.Struct("<IBIIIH")  # time, kind, server, size, end, flags
 _BEAT = 0.5  # seconds of silence after which the server says that there was nothing
 _ZSTD, _PLAIN = 0, 255
+_MOST = 1 << 30  # bytes of an event: more no server may be told to write (max_allowed_packet)
+# What it ends in to read bytes that are not as they should be.
+UNREADABLE = (IndexError, KeyError, ValueError, struct.error, pa.ArrowException)
 
 
 class Event(NamedTuple):
@@ -63,6 +66,10 @@ class Place:
 class LogDamaged(OSError):
     """What came is not what the server wrote."""
 
+    @classmethod
+    def near(cls, place: str, why: object) -> LogDamaged:
+        return cls(f"an event of the binary log near {place} is not as a server writes it ({why})")
+
 
 class EventStream:
     """A session that became a replica's. Whoever reads it sees each event, and None before each time it has to wait."""
@@ -91,11 +98,14 @@ class EventStream:
             while (packet := self._packet()) is None:
                 yield None
                 self._more()
-            if packet[0] == _ERROR:
+            if packet[:1] == _ERROR:
                 raise refusal(packet)
-            if packet[0] == _END and len(packet) < 9:
+            if packet[:1] == _END and len(packet) < 9:
                 raise ConnectionResetError("the server ended its log")
-            yield from self._event(packet)
+            try:
+                yield from self._event(packet)
+            except UNREADABLE as error:
+                raise LogDamaged.near(f"{self.file}:{self.offset}", error) from error
 
     def _event(self, packet: bytes) -> Iterator[Event]:
         at, kind, _server, _size, end, _flags = _HEADER.unpack_from(packet, 1)
@@ -123,19 +133,20 @@ class EventStream:
 
     def _packet(self) -> bytes | None:
         """The next one, if all of it was received."""
-        pieces, at = [], self._at
-        while True:
+        places, at, length = [], self._at, _LONGEST
+        while length == _LONGEST:
             if len(self._received) - at < 4:
                 return None
             length = int.from_bytes(self._received[at : at + 3], "little")
             at += 4 + length
+            if at - self._at > _MOST + (1 << 20):
+                raise LogDamaged.near(f"{self.file}:{self.offset}", f"it has more than {_MOST >> 20} MiB")
             if len(self._received) < at:
                 return None
-            pieces.append(bytes(self._received[at - length : at]))
-            if length < _LONGEST:
-                self._at = at
-                # What continues an event has no first byte of its own.
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            places.append((at - length, at))
+        self._at = at
+        # What continues an event has no first byte of its own.
+        return b"".join(bytes(self._received[begin:end]) for begin, end in places)
 
     def _more(self) -> None:
         del self._received[: self._at]
@@ -159,12 +170,23 @@ def _unpacked(body: bytes) -> Iterator[Event]:
     packed = body[at + 1 : at + 1 + size]
     if how not in (_ZSTD, _PLAIN):
         raise LogDamaged(f"a transaction is compressed in a way that is not known: {how}")
-    plain = packed if how == _PLAIN else pa.decompress(packed, plain_size, "zstd", asbytes=True)
+    plain = packed if how == _PLAIN else _decompressed(packed, plain_size)
     at = 0
     while at < len(plain):
         when, kind, _server, length, _end, _flags = _HEADER.unpack_from(plain, at)
+        if length < _HEADER.size or at + length > len(plain):
+            raise ValueError(f"an event within it has {length} bytes")
         yield Event(kind, when, plain[at + _HEADER.size : at + length])
         at += length
+
+
+def _decompressed(packed: bytes, size: int) -> bytes:
+    """What is said of its size is not believed: that much memory is only taken for what comes."""
+    with pa.CompressedInputStream(pa.py_buffer(packed), "zstd") as stream:
+        plain: bytes = stream.read(min(size, _MOST) + 1)
+    if len(plain) != size:
+        raise ValueError(f"a compressed transaction of {size} bytes has others")
+    return plain
 
 
 def length_coded(data: bytes, at: int) -> tuple[int, int]:
@@ -177,4 +199,6 @@ def length_coded(data: bytes, at: int) -> tuple[int, int]:
     if first < 0xFB:
         return first, at + 1
     size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
+    if at + size >= len(data):
+        raise IndexError("a number is cut off")
     return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size

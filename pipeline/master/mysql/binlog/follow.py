@@ -85,8 +85,12 @@ class BinlogFeed:
                 if piece.keys:
                     time.sleep(_GATHER)
                 continue
-            self._note(event)
-            if self._ends_transaction(event):
+            try:
+                self._note(event)
+                ends = self._ends_transaction(event)
+            except events.UNREADABLE as error:
+                raise LogDamaged.near(f"{stream.file}:{stream.offset}", error) from error
+            if ends:
                 self._place, self._at = Place(server, stream.file, stream.offset), float(event.at)
                 if len(self._tables) >= _MOST_TABLES:
                     self._tables.clear()  # not before: rows may still come of several tables

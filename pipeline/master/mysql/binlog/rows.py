@@ -65,4 +65,6 @@ def _image(body: bytes, at: int, steps: Sequence[_Step], width: int) -> tuple[Va
             begin, at = at, at + size
         if place >= 0:
             values[place] = body[begin:at]
+    if at > len(body):
+        raise IndexError("a row is cut off")
     return tuple(values), at

@@ -45,6 +45,8 @@ def logged_table(body: bytes) -> LoggedTable:
     count, at = length_coded(body, at)
     kinds, at = body[at : at + count], at + count
     size, at = length_coded(body, at)
+    if at + size > len(body):
+        raise IndexError("the description of a table is cut off")
     return LoggedTable(database, name, _columns(kinds, body[at : at + size]))
 
 
