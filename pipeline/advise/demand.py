@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pipeline.master.share import Contract
 from pipeline.plan import Plan
 from pipeline.watch import families
+from pipeline.watch.access import OPEN, Access
 from pipeline.watch.scrape import NoAnswer, scrape
 
 _LARGE = 50_000  # messages a batch, in which the time to read them is hardly a time of waiting for them
@@ -35,10 +36,10 @@ class Way:
         return self.read + self.parse + self.write
 
     @classmethod
-    def of_job(cls, url: str) -> Way:
+    def of_job(cls, url: str, access: Access = OPEN) -> Way:
         """As the job with these metrics has found it; where there is none, the guesses."""
         try:
-            seen = scrape(url)
+            seen = scrape(url, access)
         except NoAnswer:
             return cls()
         messages, batches = seen.total(families.MESSAGES), seen.total(families.BATCHES)

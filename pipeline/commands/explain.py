@@ -26,15 +26,14 @@ def command(
     from pipeline.advise import compare, words
     from pipeline.advise.demand import Demand, Way
     from pipeline.plan import resolve
-    from pipeline.watch.scrape import metrics_url
+    from pipeline.watch.scrape import of_settings
 
     plan = resolve(chosen(config, set_))
     print(words.of(plan), end="", flush=True)
     if offline:
         print("verdict      none: with --offline neither Kafka nor the database is asked")
         return
-    metrics = plan.settings.metrics
-    demand = Demand.of(plan, rate, Way.of_job(metrics_url(f"{metrics.host}:{metrics.port}")))
+    demand = Demand.of(plan, rate, Way.of_job(*of_settings(plan.settings.metrics)))
     plan = replace(plan, workers=demand.workers)
     with _progress() as say:
         looked = compare.look(plan, demand, say)

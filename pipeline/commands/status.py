@@ -27,11 +27,10 @@ def command(
 
     from pipeline.watch import status
     from pipeline.watch.panel import Panel
-    from pipeline.watch.scrape import metrics_url
+    from pipeline.watch.scrape import of_settings
 
-    metrics = chosen(config, set_).metrics
-    url = metrics_url(endpoint or f"{metrics.host}:{metrics.port}")
-    seen = status.look(url, over)
+    url, access = of_settings(chosen(config, set_).metrics, endpoint)
+    seen = status.look(url, over, access)
     if json:
         print(dumps(status.as_data(seen, url), indent=2))
     else:

@@ -17,9 +17,10 @@ def command(
 ) -> None:
     """The live panel of a running job, from its metrics endpoint. Ends when there is no job (any more): exit code 2."""
     from pipeline.watch.panel import Panel
+    from pipeline.watch.scrape import of_settings
 
-    metrics = chosen(config, set_).metrics
+    url, access = of_settings(chosen(config, set_).metrics, endpoint)
     try:
-        Panel(endpoint or f"http://{metrics.host}:{metrics.port}").run(until=lambda: False, wait=wait)
+        Panel(url, access=access).run(until=lambda: False, wait=wait)
     except KeyboardInterrupt:
         return

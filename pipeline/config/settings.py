@@ -199,8 +199,14 @@ class SparkSettings:
 class MetricsSettings:
     host: str = "127.0.0.1"
     port: int = 9464
+    token_file: Place = Place("")
+    tls_certificate: Place = Place("")
+    tls_key: Place = Place("")
 
     def __post_init__(self) -> None:
+        for given, needed in (("tls_key", "tls_certificate"), ("tls_certificate", "tls_key")):
+            ok = not getattr(self, given) or bool(getattr(self, needed))
+            need(ok, f"metrics.{needed}", "", f"a PEM file beside metrics.{given}", f"metrics.{given}")
         need(0 <= self.port < 1 << 16, "metrics.port", self.port, "from 0 (any that is free) to 65535")
 
 

@@ -29,7 +29,7 @@ from pipeline.plan import resolve
 from pipeline.warehouse import places, record, storage
 from pipeline.warehouse.log import TableLog
 from pipeline.watch.logs import redacted
-from pipeline.watch.scrape import metrics_url, scrape
+from pipeline.watch.scrape import of_settings, scrape
 
 _TAIL = 1 << 20  # bytes of a log
 _BATCHES = 50  # newest commits
@@ -94,11 +94,11 @@ def _option(name: str, value: str) -> str:
 
 
 def _secrets(settings: Settings) -> set[str]:
-    """All that is hidden above, and the password in a file."""
+    """All that is hidden above, and what is in files."""
     found = {str(settings.master.password)}
-    if settings.master.password_file:
+    for file in filter(None, (settings.master.password_file, settings.metrics.token_file)):
         with suppress(OSError, ValueError):  # the doctor has said so
-            found.add(Path(settings.master.password_file).read_text("utf-8").rstrip("\r\n"))
+            found.add(Path(file).read_text("utf-8").rstrip("\r\n"))
     kafka = settings.kafka
     for options in (kafka.java, kafka.librdkafka, settings.spark.conf, settings.warehouse.storage_options):
         for name, value in options.items():
@@ -120,7 +120,7 @@ def _versions() -> str:
 
 
 def _metrics(settings: Settings) -> str:
-    seen = scrape(metrics_url(f"{settings.metrics.host}:{settings.metrics.port}"))
+    seen = scrape(*of_settings(settings.metrics))
     series = [(name, sorted(labels), value) for name, of in seen.samples.items() for labels, value in of.items()]
     return "".join(f"{name}{dict(labels) if labels else ''} {value:g}\n" for name, labels, value in sorted(series))
 

@@ -16,6 +16,7 @@ from pipeline.doctor.findings import Check, Finding, Patient, failure, not_check
 from pipeline.java import downloads, jars, runtime
 from pipeline.warehouse import places
 from pipeline.warehouse.faults import Place
+from pipeline.watch.access import EXPOSURE_REMEDY, Access, exposure
 
 _PACKAGES = ("pyspark", "delta-spark", "deltalake")
 _LITTLE = 1 << 30  # bytes free on a disk
@@ -29,6 +30,7 @@ def checks(patient: Patient) -> list[Check]:
         Check("packages", packages),
         Check("java", java),
         Check("jars", jars_here),
+        Check("metrics", metrics),
         *(Check(f"disk {place.setting}", partial(disk, place)) for place in disks),
     ]
 
@@ -94,6 +96,18 @@ def jars_here(patient: Patient) -> Iterator[Finding]:
             f"{len(missing)} jars ({missing[0].file}, …) are not in {kept} yet; a start fetches them from {source}",
             "`millrace jars` fetches them now.",
         )
+
+
+def metrics(patient: Patient) -> Iterator[Finding]:
+    settings = patient.settings.metrics
+    Access.of(settings).of_server()
+    if said := exposure(settings):
+        yield warning(said, EXPOSURE_REMEDY)
+        return
+    ways = [name for name, given in (("TLS", settings.tls_certificate), ("a token", settings.token_file)) if given]
+    yield ok(
+        f"metrics are at {settings.host}:{settings.port}, {'with ' + ' and '.join(ways) if ways else 'as they are'}"
+    )
 
 
 def disk(place: Place, patient: Patient) -> Iterator[Finding]:

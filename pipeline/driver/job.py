@@ -32,7 +32,9 @@ from pipeline.plan import Plan, resolve
 from pipeline.warehouse import places
 from pipeline.warehouse.merging import Merging
 from pipeline.warehouse.warehouse import make_warehouse
+from pipeline.watch.access import EXPOSURE_REMEDY, Access, exposure
 from pipeline.watch.publish import Metrics
+from pipeline.watch.scrape import metrics_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,8 +143,11 @@ def _warm_up(reader: Reader, plan: Plan) -> None:
 @contextmanager
 def _metrics(settings: Settings) -> Iterator[tuple[Metrics, str]]:
     metrics = Metrics()
-    port = metrics.serve(settings.metrics.host, settings.metrics.port)
-    address = f"http://{settings.metrics.host}:{port}/metrics"
+    own = settings.metrics
+    port = metrics.serve(own.host, own.port, Access.of(own))
+    address = metrics_url(f"{own.host}:{port}", bool(own.tls_certificate))
+    if said := exposure(own):
+        log.warning("%s. %s", said, EXPOSURE_REMEDY)
     log.info("metrics on %s", address)
     try:
         yield metrics, address

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.config.measures import rounded
+from pipeline.watch.access import OPEN, Access
 from pipeline.watch.figures import UNKNOWN, bar, duration, number, percent, sparkline
 from pipeline.watch.scrape import JoinSnapshot, NoAnswer, Scrape, Snapshot, compare, metrics_url, scrape
 
@@ -32,8 +33,8 @@ class Panel:
     panel.run(until=lambda: finished)
     """
 
-    def __init__(self, endpoint: str, console: Console | None = None) -> None:
-        self.url = metrics_url(endpoint)
+    def __init__(self, endpoint: str, console: Console | None = None, access: Access = OPEN) -> None:
+        self.url, self._access = metrics_url(endpoint), access
         self._console = console or Console(stderr=True)
         self._looks: deque[Scrape] = deque()
         self._rates: deque[float] = deque(maxlen=_SPARKS)
@@ -42,7 +43,7 @@ class Panel:
     def snapshot(self) -> Snapshot:
         """Look at the job, and compare with the look of some seconds ago."""
         try:
-            now = scrape(self.url)
+            now = scrape(self.url, self._access)
         except NoAnswer as problem:
             self._looks.clear()
             return Snapshot(problem=f"waiting for the job: {problem}", rates=tuple(self._rates))
@@ -60,7 +61,7 @@ class Panel:
         `wait`: for a job that is not there yet, or not any more. Else that is the end: `NoAnswer`.
         """
         if not wait:
-            scrape(self.url)
+            scrape(self.url, self._access)
         if self._console.is_terminal:
             with Live(self.render(self.snapshot()), console=self._console, auto_refresh=False) as live:
                 going = True

@@ -23,6 +23,7 @@ from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import TaskAnswer
 from pipeline.master.feed import Changes
 from pipeline.watch import families
+from pipeline.watch.access import OPEN, Access
 from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS
 from pipeline.watch.family import Committed, Family, Labels
 from pipeline.watch.moments import Moment, Past
@@ -111,9 +112,9 @@ class Metrics(Collector):
             self._set(families.READY, (), 1)
             self._past.begin_anew(self._moment())
 
-    def serve(self, host: str, port: int) -> int:
+    def serve(self, host: str, port: int, access: Access = OPEN) -> int:
         """Serve /metrics, /live and /ready from a thread; returns the port, which 0 leaves to the system."""
-        self._server = MetricsServer(host, port, self.registry, lambda: self._is_ready, self._minute_ago)
+        self._server = MetricsServer(host, port, self.registry, lambda: self._is_ready, self._minute_ago, access)
         return self._server.port
 
     def _minute_ago(self) -> tuple[Moment, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -13,8 +14,10 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.answers.histogram import Histogram
+from pipeline.config.settings import MetricsSettings
 from pipeline.errors import MillraceError
 from pipeline.watch import families
+from pipeline.watch.access import OPEN, Access
 from pipeline.watch.family import Family
 from pipeline.watch.server import SECONDS_AGO
 
@@ -118,37 +121,54 @@ class Snapshot:
     rates: tuple[float, ...] = ()  # of earlier snapshots, oldest first
 
 
-def metrics_url(endpoint: str) -> str:
+def metrics_url(endpoint: str, tls: bool = False) -> str:
     """Where an endpoint's metrics are.
 
-    >>> metrics_url("127.0.0.1:9464"), metrics_url("https://job/metrics")
-    ('http://127.0.0.1:9464/metrics', 'https://job/metrics')
+    >>> metrics_url("127.0.0.1:9464"), metrics_url("127.0.0.1:9464", tls=True), metrics_url("https://job/metrics")
+    ('http://127.0.0.1:9464/metrics', 'https://127.0.0.1:9464/metrics', 'https://job/metrics')
     """
-    url = endpoint if "://" in endpoint else f"http://{endpoint}"
+    url = endpoint if "://" in endpoint else f"{'https' if tls else 'http'}://{endpoint}"
     path = url.partition("://")[2].partition("/")[2]
     return url if path else f"{url.rstrip('/')}/metrics"
 
 
-def minute_ago(url: str) -> Scrape | None:
+def of_settings(settings: MetricsSettings, endpoint: str = "") -> tuple[str, Access]:
+    """Where the job with these settings is looked at, unless another endpoint is named, and what is shown there."""
+    url = metrics_url(endpoint or f"{settings.host}:{settings.port}", bool(settings.tls_certificate))
+    return url, Access.of(settings)
+
+
+def minute_ago(url: str, access: Access = OPEN) -> Scrape | None:
     """What the job's metrics said a minute ago, or when it began; None where the endpoint does not know."""
     try:
-        then = scrape(f"{url}/minute-ago")
+        then = scrape(f"{url}/minute-ago", access)
     except NoAnswer:
         return None
     return then if then.ago >= _LEAST_TIME else None
 
 
-def scrape(url: str) -> Scrape:
+def scrape(url: str, access: Access = OPEN) -> Scrape:
     # A job is near: a proxy set for the internet would only be in the way.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    secured = urllib.request.HTTPSHandler(context=access.of_client())
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), secured)
+    question = urllib.request.Request(url)
+    if access.token:
+        question.add_unredirected_header("Authorization", f"Bearer {access.token}")  # to nobody else
     try:
-        with opener.open(url, timeout=_TIMEOUT) as answer:
+        with opener.open(question, timeout=_TIMEOUT) as answer:
             ago = float(answer.headers.get(SECONDS_AGO, 0))
             seen = Scrape.parse(answer.read().decode("utf-8"), time.time() - ago, ago)
     except urllib.error.HTTPError as error:
+        if error.code == http.HTTPStatus.UNAUTHORIZED:
+            wrong = "another token" if access.token else "a token"
+            raise NoAnswer(f"{url} wants {wrong}: metrics.token_file names the file that has the job's.") from error
         raise NoAnswer(f"{url} answers with {error.code} {error.reason}: no job's metrics are there.") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise NoAnswer(
+                f"{url} shows another certificate than is trusted: metrics.tls_certificate names the job's own."
+            ) from error
         raise NoAnswer(
             f"no job answers at {url} ({getattr(reason, 'strerror', None) or reason}). Start one with `millrace run`, "
             "or name the address that its log gives after `metrics on`: --endpoint or metrics.host and metrics.port."

@@ -1,7 +1,11 @@
-"""Answers scrapes at /metrics (/metrics/minute-ago: as they were) and probes at /live and /ready."""
+"""Answers scrapes at /metrics (/metrics/minute-ago: as they were) and probes at /live and /ready.
+
+Probes need no token: they tell nothing, and who asks them (Kubernetes) has none.
+"""
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -13,6 +17,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from pipeline.errors import BadSetting
+from pipeline.watch.access import OPEN, Access
+
+log = logging.getLogger("millrace.metrics")
 
 SECONDS_AGO = "Millrace-Seconds-Ago"
 _LISTEN = 0.05  # seconds between looks whether to end
@@ -32,7 +39,10 @@ class MetricsServer(ThreadingTCPServer):
         registry: CollectorRegistry,
         is_ready: Callable[[], bool],
         minute_ago: Callable[[], tuple[Collector, float]],
+        access: Access = OPEN,
     ) -> None:
+        self.access = access
+        secured = access.of_server()
         self.registry = registry
         self.is_ready = is_ready
         self.minute_ago = minute_ago
@@ -46,7 +56,13 @@ class MetricsServer(ThreadingTCPServer):
                 f"of this machine."
             ) from error
         self.port = int(self.server_address[1])
+        if secured:  # each client is greeted in its own thread, so that a slow one keeps nobody waiting
+            self.socket = secured.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.serve_forever, args=(_LISTEN,), name="metrics", daemon=True).start()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that leaves, or does not speak TLS, is not news."""
+        log.debug("%s was not served", client_address, exc_info=True)
 
     def close(self) -> None:
         self.shutdown()
@@ -59,7 +75,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        if path == "/metrics":
+        if path.startswith("/metrics") and not self.server.access.is_granted(self.headers.get("Authorization")):
+            wanted = {"WWW-Authenticate": "Bearer"}
+            self._answer(401, "text/plain", b"metrics are for who shows the token of metrics.token_file\n", wanted)
+        elif path == "/metrics":
             encode, content_type = choose_encoder(self.headers.get("Accept", ""))
             self._answer(200, content_type, encode(self.server.registry))
         elif path == "/metrics/minute-ago":

@@ -5,25 +5,26 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from pipeline.watch.access import OPEN, Access
 from pipeline.watch.scrape import JoinSnapshot, Snapshot, compare, minute_ago, scrape
 
 Pair = tuple[float | None, float | None]
 
 
-def look(url: str, over: float | None = None) -> Snapshot:
+def look(url: str, over: float | None = None, access: Access = OPEN) -> Snapshot:
     """What the job does now, at once: compared with what it did a minute ago, which it keeps itself.
 
     With `over`, compared with what it did so many seconds ago, which takes these seconds. With 0 rates are unknown,
     and shares are those since the start. Raises `NoAnswer` where no job is.
     """
     if over is None:
-        now = scrape(url)
-        return compare(minute_ago(url), now)
+        now = scrape(url, access)
+        return compare(minute_ago(url, access), now)
     if over <= 0:
-        return compare(None, scrape(url))
-    earlier = scrape(url)
+        return compare(None, scrape(url, access))
+    earlier = scrape(url, access)
     time.sleep(over)
-    return compare(earlier, scrape(url))
+    return compare(earlier, scrape(url, access))
 
 
 def as_data(seen: Snapshot, url: str) -> dict[str, Any]:

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from pipeline.config.measures import Place
+from pipeline.config.settings import MetricsSettings
 from pipeline.laptop.stack.process import ServerFailed
+from pipeline.watch.access import Access
 from pipeline.watch.publish import Metrics
 from tests.kit import debian
 from tests.kit import prometheus as local
+from tests.kit.certificates import Authority
 from tests.kit.prometheus import Prometheus, promtool
 from tests.kit.running import wait_until
 
 DEPLOYED = Path(__file__).parents[2] / "deploy" / "prometheus"
 
 
-def test_it_scrapes_its_targets_with_their_labels_and_answers_queries(tmp_path: Path) -> None:
+def test_it_scrapes_its_targets_through_tls_with_the_token_and_answers_queries(tmp_path: Path) -> None:
+    """With the lines that the deployed file has for it."""
+    authority = Authority("ours")
+    for name, pem in zip(("own.key", "own.pem"), authority.signs(), strict=True):
+        (tmp_path / name).write_text(pem)
+    secured = tmp_path / "deployed"
+    shutil.copytree(DEPLOYED, secured)
+    (secured / "millrace.token").write_text("shown-with-each-question\n")
+    (secured / "millrace.pem").write_text(authority.pem)
+    text = (secured / "prometheus.yml").read_text()
+    opened = re.sub(r"^    # ((?:scheme|authorization|tls_config|  \w+_file):.*)", r"    \1", text, flags=re.MULTILINE)
+    assert len(set(opened.splitlines()) - set(text.splitlines())) == 5
+    (secured / "prometheus.yml").write_text(opened)
+
     metrics = Metrics()
     metrics.backlog({"sales": 7})
-    target = f"127.0.0.1:{metrics.serve('127.0.0.1', 0)}"
-    prometheus = Prometheus(tmp_path, DEPLOYED, {target: {"host": "here"}}, every="100ms", supervised=True)
+    files = (Place(tmp_path / name) for name in ("deployed/millrace.token", "own.pem", "own.key"))
+    access = Access.of(MetricsSettings("127.0.0.1", 0, *files))
+    target = f"127.0.0.1:{metrics.serve('127.0.0.1', 0, access)}"
+    prometheus = Prometheus(tmp_path, secured, {target: {"host": "here"}}, every="100ms", supervised=True)
     prometheus.start()
     try:
         wait_until(lambda: bool(prometheus.query("millrace_backlog_messages")), "the job is scraped", 30)
