@@ -27,6 +27,7 @@ from pathlib import Path
 from pipeline.config.checks import are_offsets, is_period, need
 from pipeline.config.loader import OtherTables, load_tree
 from pipeline.config.measures import Bytes, Place, Seconds, Secret
+from pipeline.config.references import is_open_secret, resolved
 from pipeline.errors import BadSetting
 
 WORKER_BASE = 384 << 20  # an idle worker with its libraries loaded, measured at 292 MiB, 115 of them its own alone
@@ -76,12 +77,12 @@ class KafkaSettings:
     @property
     def java(self) -> dict[str, str]:
         """What Spark's Kafka source is given."""
-        return self.client | self.client_java
+        return resolved(self.client | self.client_java, "kafka.client")
 
     @property
     def librdkafka(self) -> dict[str, str]:
         """What our own clients are given, which look after topics and offsets."""
-        return self.client | self.client_librdkafka
+        return resolved(self.client | self.client_librdkafka, "kafka.client")
 
     def __post_init__(self) -> None:
         need(bool(self.topics) or bool(self.topic_pattern), "kafka.topics", self.topics, "at least one topic")
@@ -240,6 +241,17 @@ class Settings:
                 f"Raise worker.memory, or lower worker.window_bytes or the dimensions' memory.",
                 about=["worker.memory", "worker.window_bytes", *(f"dimensions.{n}.memory" for n in self.dimensions)],
             )
+
+
+def that_travel(settings: Settings) -> list[str]:
+    """The settings that are secrets themselves, and go to the workers with the plan."""
+    found = ["master.password"] if settings.master.password and not settings.master.password_file else []
+    kafka, store = settings.kafka, settings.warehouse.storage_options
+    tables = {"kafka.client": kafka.client, "kafka.client_java": kafka.client_java, "warehouse.storage_options": store}
+    tables["kafka.client_librdkafka"] = kafka.client_librdkafka
+    return found + [
+        f"{table}.{n}" for table, of in tables.items() for n, value in of.items() if is_open_secret(n, value)
+    ]
 
 
 def load(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.config.measures import Bytes, Place, Seconds, Secret
+from pipeline.config.references import placed
 from pipeline.config.sources import Given
 from pipeline.errors import BadSetting
 
@@ -16,9 +17,10 @@ def string_table(path: str, below: Mapping[str, Given]) -> dict[str, str]:
     table: dict[str, str] = {}
     for p, given in below.items():
         if p != path:
-            table[p[len(path) + 1 :]] = str(given.value)
+            table[p[len(path) + 1 :]] = placed(str(given.value), given.folder)
         elif isinstance(given.value, dict):
-            table |= {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in _dotted(given.value).items()}
+            texts = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in _dotted(given.value).items()}
+            table |= {k: placed(text, given.folder) for k, text in texts.items()}
         else:
             raise BadSetting(f"{given.origin}: {path} = {given.value!r} must be a table of texts.")
     return table

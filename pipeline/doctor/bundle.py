@@ -99,12 +99,21 @@ def _secrets(settings: Settings) -> set[str]:
     for file in filter(None, (settings.master.password_file, settings.metrics.token_file)):
         with suppress(OSError, ValueError):  # the doctor has said so
             found.add(Path(file).read_text("utf-8").rstrip("\r\n"))
-    kafka = settings.kafka
-    for options in (kafka.java, kafka.librdkafka, settings.spark.conf, settings.warehouse.storage_options):
+    for options in _for_others(settings):
         for name, value in options.items():
             if _option(name, value) == _HIDDEN and _SAYS_SECRET.search(name):
-                found |= {value, *re.findall(r'password="((?:[^"\\]|\\.)*)"', value)}
+                written = re.findall(r'password="((?:[^"\\]|\\.)*)"', value)
+                found |= {value, *written, *(re.sub(r"\\(.)", r"\1", each) for each in written)}
     return {secret for secret in found if len(secret) >= _SHORTEST}
+
+
+def _for_others(settings: Settings) -> Iterator[Mapping[str, str]]:
+    """What goes to others as it is: as it stands in the settings, and with what its references mean."""
+    kafka = settings.kafka
+    yield from (kafka.client, kafka.client_java, kafka.client_librdkafka)
+    yield from (settings.spark.conf, settings.warehouse.storage_options)
+    with suppress(MillraceError):  # a file that is not there, of which the doctor has said so
+        yield from (kafka.java, kafka.librdkafka)
 
 
 def _without(secrets: Sequence[str], text: str) -> str:

@@ -13,6 +13,7 @@ from importlib import metadata
 
 from pipeline.config.measures import rounded
 from pipeline.doctor.findings import Check, Finding, Patient, failure, not_checked, ok, warning
+from pipeline.driver.preflight import leaving_secrets
 from pipeline.java import downloads, jars, runtime
 from pipeline.warehouse import places
 from pipeline.warehouse.faults import Place
@@ -31,6 +32,7 @@ def checks(patient: Patient) -> list[Check]:
         Check("java", java),
         Check("jars", jars_here),
         Check("metrics", metrics),
+        Check("secrets", secrets),
         *(Check(f"disk {place.setting}", partial(disk, place)) for place in disks),
     ]
 
@@ -108,6 +110,12 @@ def metrics(patient: Patient) -> Iterator[Finding]:
     yield ok(
         f"metrics are at {settings.host}:{settings.port}, {'with ' + ' and '.join(ways) if ways else 'as they are'}"
     )
+
+
+def secrets(patient: Patient) -> Iterator[Finding]:
+    """As `run` warns of them."""
+    remark = leaving_secrets(patient.settings)
+    yield warning(remark) if remark else ok("no secret leaves this machine with the plan")
 
 
 def disk(place: Place, patient: Patient) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from pipeline import joins
+from pipeline.config.settings import Settings, that_travel
 from pipeline.driver.topics import ANSWER_WITHIN, Topics
 from pipeline.kafka.client import client_of
 from pipeline.master.open import open_master
@@ -16,12 +17,25 @@ log = logging.getLogger("millrace.job")
 
 def check(plan: Plan) -> None:
     """All of it, at the start of a job."""
+    if remark := leaving_secrets(plan.settings):
+        log.warning(remark)
     check_topics(plan)
     for name, contract in plan.dimensions.items():
         log.info("checking dimension %s: master table %s", name, contract.table)
         with open_master(plan.settings.master, contract) as master:
             for remark in check_dimension(plan, name, master):
                 log.warning(remark)
+
+
+def leaving_secrets(settings: Settings) -> str:
+    """What is to be said of secrets that other machines are sent; nothing where none are."""
+    found = that_travel(settings)
+    if not found or settings.spark.master.startswith("local"):
+        return ""
+    return (
+        f"{', '.join(found)}: these secrets are sent to all workers with the plan. Name a file that each machine has "
+        f"(master.password_file, ${{file:…}} in [kafka.client]), or give the machines a role for the store."
+    )
 
 
 def check_topics(plan: Plan, within: float = ANSWER_WITHIN) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.config.settings import Settings, WorkerSettings
+from pipeline.config.settings import KafkaSettings, Settings, WorkerSettings
 from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.cluster import Messages, Tasks, WithNumbers, WithRows
 from pipeline.driver.load import Load
 from pipeline.errors import WarehouseRefused
-from pipeline.kafka.client import Client, client_of
+from pipeline.kafka.client import client_of
 from pipeline.kafka.ranges import Range, dealt_out, planned
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def make_reader(settings: Settings, spark: SparkSession, checkpoint: Checkpoint)
     load = Load.of(settings.master, spark.sparkContext)
     if settings.kafka.reader == "spark":
         return SparksOwn(spark, load.tasks)
-    return Direct(
-        spark, checkpoint, client_of(settings.kafka.bootstrap, settings.kafka.java), settings.worker, load.tasks
-    )
+    return Direct(spark, checkpoint, settings.kafka, settings.worker, load.tasks)
 
 
 class SparksOwn:
@@ -63,17 +61,17 @@ class Direct:
     """Each task fetches the ranges that are meant for it."""
 
     def __init__(
-        self, spark: SparkSession, checkpoint: Checkpoint, client: Client, limits: WorkerSettings, slots: int
+        self, spark: SparkSession, checkpoint: Checkpoint, kafka: KafkaSettings, limits: WorkerSettings, slots: int
     ) -> None:
         self._context, self._slots = spark.sparkContext, slots
-        self._checkpoint, self._client, self._limits = checkpoint, client, limits
+        self._checkpoint, self._kafka, self._limits = checkpoint, kafka, limits
         self._last: tuple[int, Ends] | None = None  # the batch before, and where it ended
 
     def tasks(self, messages: DataFrame, batch: int) -> Tasks:
         begin, end = self._begin(batch), self._known(batch)
         dealt = dealt_out(planned(begin, end), self._slots) or [[]]
         self._last = batch, end
-        return WithNumbers(self._context, len(dealt), partial(_fetched, dealt, self._client, self._limits))
+        return WithNumbers(self._context, len(dealt), partial(_fetched, dealt, self._kafka, self._limits))
 
     def idle(self) -> Tasks:
         return WithNumbers(self._context, self._slots, _nothing)
@@ -107,8 +105,9 @@ def _nothing(task: int) -> Messages:
     return iter(())
 
 
-def _fetched(ranges: Sequence[list[Range]], client: Client, limits: WorkerSettings, task: int) -> Messages:
+def _fetched(ranges: Sequence[list[Range]], kafka: KafkaSettings, limits: WorkerSettings, task: int) -> Messages:
+    """In a worker, which reads for itself how to log in."""
     from pipeline.kafka.cluster import cluster_of
     from pipeline.kafka.reader import messages
 
-    return messages(ranges[task], cluster_of(client), limits)
+    return messages(ranges[task], cluster_of(client_of(kafka.bootstrap, kafka.java)), limits)

@@ -119,16 +119,20 @@ def flow(plan: Plan, batch: int, news: News) -> SaleFlow:
 
 def _dimension(plan: Plan, contract: DimensionContract, news: News) -> Dimension:
     """The dimension with the join this worker already has for it, or a new one: it is made for a table as it was."""
-    server, settings = plan.settings.master, plan.settings.dimensions[contract.name]
-    table = news.altered.get(contract.name, 0)
-    shaped_by = repr((contract, settings, server, str(server.password), plan.options(contract.name), table))
+    shaped_by = shape(plan, contract, news)
     if shaped_by not in _dimensions:
         for other in [key for key, known in _dimensions.items() if known.contract.name == contract.name]:
             del _dimensions[other]
             gc.unfreeze()  # or its memory would never be given back: see `_settle`
-        join = plan.make_join(contract.name, _masters.enter_context(open_master(server, contract)))
+        join = plan.make_join(contract.name, _masters.enter_context(open_master(plan.settings.master, contract)))
         _dimensions[shaped_by] = Dimension(contract, join, _prediction(plan, contract.name, join.relation))
     return _dimensions[shaped_by]
+
+
+def shape(plan: Plan, contract: DimensionContract, news: News) -> str:
+    """All that makes one join another than the one before, and none of its secrets."""
+    settings, table = plan.settings.dimensions[contract.name], news.altered.get(contract.name, 0)
+    return repr((contract, settings, plan.settings.master, plan.options(contract.name), table))
 
 
 def _prediction(plan: Plan, name: str, relation: Relation) -> Predict:

@@ -23,6 +23,7 @@ SECRETS = {
     "kafka.client_java.\"ssl.keystore.key\"": "-----BEGIN PRIVATE KEY----- keystore-key",
     "warehouse.storage_options.AZURE_STORAGE_ACCOUNT_KEY": "YWNjb3VudC1rZXk9PQ==",
     "spark.conf.\"spark.hadoop.fs.s3a.secret.key\"": "s3a-secret-value",
+    "kafka.client_librdkafka.\"sasl.password\"": "${file:kafka.password}",
 }  # fmt: skip
 WORDS = (
     "hunter-two-and-more",
@@ -31,6 +32,8 @@ WORDS = (
     "YWNjb3VudC1rZXk9PQ==",
     "s3a-secret-value",
     "file-pass",
+    'refer"red-to',
+    "shown-token-of-metrics",
 )
 
 
@@ -45,9 +48,15 @@ def contents(archive: Path) -> dict[str, str]:
 def settings_file(folder: Path) -> Path:
     """A settings file with a secret in every place that may hold one."""
     (folder / "password").write_text("file-pass\n")
+    (folder / "kafka.password").write_text('refer"red-to\n')
+    (folder / "token").write_text("shown-token-of-metrics\n")
     lines = ['kafka.bootstrap = "127.0.0.1:1"', "master.port = 1", 'master.password_file = "password"']
     lines += [f"{name} = {json.dumps(value)}" for name, value in SECRETS.items()]
-    lines += ['kafka.client."security.protocol" = "SASL_SSL"', 'warehouse.path = "lake"']
+    lines += [
+        'metrics.token_file = "token"',
+        'kafka.client."security.protocol" = "SASL_SSL"',
+        'warehouse.path = "lake"',
+    ]
     file = folder / "my.toml"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -61,7 +70,8 @@ def test_the_archive_holds_what_is_asked_for_and_none_of_the_secrets(tmp_path: P
     tables.prepare()
     tables.commit(Batch(0, [], {}, {"ends": {"sales": {"0": 7}}}))
     log = tmp_path / "job.log"
-    log.write_text("password=whatever-else\nconnected with jaas-pass-word and file-pass\nthe last line\n")
+    connected = 'connected with jaas-pass-word, refer"red-to, shown-token-of-metrics and file-pass'
+    log.write_text(f"password=whatever-else\n{connected}\nthe last line\n")
     examined = [Line("kafka topics", warning("a warning with hunter-two-and-more", "its remedy"))]
     bundle.write(tmp_path / "shop.tar.gz", settings, examined, [log])
     found = contents(tmp_path / "shop.tar.gz")

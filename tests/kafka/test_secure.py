@@ -121,15 +121,24 @@ def test_a_log_in_is_enough_and_a_wrong_one_is_told_at_once(
         read(broker.at("sasl"), login(mechanism, module, user, "wrong"))
 
 
+@pytest.mark.parametrize("way", ["sasl", "ssl"])
 @pytest.mark.parametrize("reader", ["spark", "direct"])
 def test_what_is_enough_for_sparks_source_is_enough_for_the_workers(
-    broker: SecureBroker, tmp_path: Path, reader: str
+    broker: SecureBroker, tmp_path: Path, reader: str, way: str
 ) -> None:
+    """A log-in by SCRAM, and a certificate of the client's own."""
     (tmp_path / "authority.pem").write_text(AUTHORITY.pem)
-    given = login("SCRAM-SHA-512", SCRAM, USER) | {"isolation.level": "read_committed"}
-    given |= {"ssl.truststore.location": str(tmp_path / "authority.pem")}
-    del given["ssl.truststore.certificates"]
-    kafka = KafkaSettings(broker.at("sasl"), ("sales",), reader=reader, client_java=given)
+    (tmp_path / "own.pem").write_text("".join(AUTHORITY.signs()))
+    by_certificate = {
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(tmp_path / "own.pem"),
+        "ssl.truststore.type": "PEM",
+    }
+    given = by_certificate if way == "ssl" else login("SCRAM-SHA-512", SCRAM, USER)
+    given |= {"ssl.truststore.location": str(tmp_path / "authority.pem"), "isolation.level": "read_committed"}
+    given.pop("ssl.truststore.certificates", None)
+    kafka = KafkaSettings(broker.at(way), ("sales",), reader=reader, client_java=given)
     job = JobSettings(trigger="available-now", checkpoint=Place(str(tmp_path / "checkpoint")))
     session = open_session(Settings())
     try:
