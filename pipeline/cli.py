@@ -22,6 +22,7 @@ from pipeline.commands import (
     explain,
     failures,
     generate,
+    grants,
     jars,
     joins,
     maintain,
@@ -45,7 +46,7 @@ from pipeline.commands.options import Config, Set, before
 from pipeline.watch import logs
 
 COMMANDS = (
-    demo, up, down, sql, seed, generate, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
+    demo, up, down, sql, seed, generate, grants, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
     bundle, why, maintain, repair, backfill, rewind, skip, settings, contracts, joins,
 )  # fmt: skip
 

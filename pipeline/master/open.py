@@ -9,6 +9,7 @@ from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import MasterData
 from pipeline.master.feed import Feed
 from pipeline.master.mysql.feeds import feed_of
+from pipeline.master.mysql.grants import statements
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.server import facts_of
@@ -43,6 +44,11 @@ def keeping_to(share: Share, settings: MasterData) -> Iterator[Told]:
 def look_at_server(settings: MasterData) -> ServerFacts:
     """What the server says of itself and of the account. Fails as the first read of a table would."""
     return facts_of(settings)
+
+
+def grants(settings: MasterData, dimensions: Mapping[str, DimensionContract], host: str) -> list[str]:
+    """What the server's administrator allows the job's account: to read these dimensions' tables, and nothing else."""
+    return statements(settings, dimensions.values(), host)
 
 
 def open_feed(settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> Feed:
