@@ -1,6 +1,6 @@
 # `make` lists what can be made. Everything else is in deploy/setup.sh and in the command `millrace`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-mysql fuzz bench bench-papers bench-peers lint setup lock clean
+.PHONY: help demo test test-slow test-mysql fuzz sbom bench bench-papers bench-peers lint setup lock clean
 
 VENV := .venv/bin
 # More for pytest: make test ARGS="tests/driver -k jars"
@@ -29,6 +29,9 @@ test-mysql: setup ## the tests marked mysql, on a real MySQL server
 fuzz: setup ## hostile bytes for what reads bytes from outside, a minute each: ARGS="mysql_log --seconds 600 --seed 7 --guided"
 	@$(if $(findstring --guided,$(ARGS)),deploy/setup.sh fuzz)
 	@$(VENV)/python -m tests.fuzz $(ARGS)
+
+sbom: ## what is in the image, as a CycloneDX list: make sbom ARGS="--store s3" > sbom.json
+	@python3 deploy/sbom.py $(ARGS)
 
 bench: setup ## the benchmarks; raw results go to tests/benchmarks/results, and from there into README.md
 	$(VENV)/python tests/benchmarks/end_to_end.py
