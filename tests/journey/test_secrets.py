@@ -123,7 +123,7 @@ token_file = "metrics.password"
 
 def test_what_is_sent_to_the_workers_has_no_secret_that_stands_in_a_file(tmp_path: Path) -> None:
     settings = load(given(tmp_path, "kafka:1", 3306), environment={})
-    work = worker.work_of(resolve(settings), 0, News())
+    work = worker.work_of(resolve(settings), 0, News(), [])
     fetched = partial(readers._fetched, [[Range("t", 0, 0, 1)]], settings.kafka, settings.worker)
     assert who_tells("it", cloudpickle.dumps([work, fetched])) == ["it has the secret of the store"]  # and of no other
     assert not who_tells("a line of them", repr(settings.master).encode() + repr(settings.metrics).encode())
