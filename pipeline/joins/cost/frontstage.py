@@ -2,9 +2,10 @@
 
 Beside its equations (published/cmeshjoin.py): 1 and 2 are for any e, absent keys and rows too old; for 3 there is the
 model of the join behind, asked with the sales that the cache leaves; 4 has c_S, c_F, the hits' c_O and `loop` besides;
-for 5 to 7, which leave out what the join behind loses, 28 shares of the memory are looked at. With equal costs and
-bytes the gain is equation 4's at its best to 1 %. Where keys repeat in R, the cache has all rows of those keys that are
-wanted most for each row; as a job does not know how often they repeat, it takes h_R rows for as many keys.
+for 5 to 7, which leave out what the join behind loses, shares of the memory are looked at, 32nds of it. With equal
+costs and bytes the gain is equation 4's at its best to 1 %. Where keys repeat in R, the cache has all rows of those
+keys that are wanted most for each row; as a job does not know how often they repeat, it takes h_R rows for as many
+keys.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from pipeline.errors import BadSetting
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Model, Question, Relation, Stream
-from pipeline.joins.cost.search import best
+from pipeline.joins.cost.search import best_near
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.cache import RowCache
 
@@ -191,8 +192,11 @@ def _passed_on(h_R: int, R: Relation, stream: Stream) -> Stream:
 def _split(model: FrontStageModel, question: Question[Any]) -> Split:
     least, memory = model.least_behind(question), question.memory
     most = memory - math.ceil(cache_bytes(1, question))
-    sizes = {max(least, min(most, int(memory * share))) for share in _SHARES}
+    sizes = sorted({max(least, min(most, int(memory * share))) for share in _SHARES})
+    splits = [model.with_behind(question, size) for size in sizes]
     # Where all of R fits into the cache, every split is as good: rows that expire still need a join behind.
-    usual = sorted(sizes, key=lambda size: abs(size - memory * _USUAL_SHARE))
-    splits = [model.with_behind(question, size) for size in usual]
-    return best(splits, lambda parts: model.outcome(parts, question).mu)
+    return best_near(
+        splits,
+        lambda parts: model.outcome(parts, question).mu,
+        then=lambda parts: -abs(parts.behind - memory * _USUAL_SHARE),
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +12,7 @@ T = TypeVar("T")
 
 _EQUAL = 1e-9  # values that differ by no more of themselves are the same
 _AT_ONCE = 12  # numbers that `peak` looks at together
+_APART = 4  # candidates that `best_near` looks at first
 
 
 def best(candidates: Iterable[T], value: Callable[[T], float], then: Callable[[T], float] = lambda _: 0.0) -> T:
@@ -26,6 +28,29 @@ def best(candidates: Iterable[T], value: Callable[[T], float], then: Callable[[T
     valued = [(value(candidate), candidate) for candidate in candidates]
     greatest = max(number for number, _ in valued)
     return max((candidate for number, candidate in valued if number >= greatest - _EQUAL * abs(greatest)), key=then)
+
+
+def best_near(candidates: Sequence[T], value: Callable[[T], float], then: Callable[[T], float] = lambda _: 0.0) -> T:
+    """The same of candidates that stand in the order of their sizes, so that neighbours have nearly the same value.
+
+    Every fourth is looked at, then those around the best of these: half of them, where each may take a tenth of a
+    second.
+
+    >>> best_near(range(30), lambda size: -((size - 13) ** 2)), best_near(range(30), lambda _: 1.0, lambda size: -size)
+    (13, 0)
+    """
+
+    @cache
+    def value_at(place: int) -> float:
+        return value(candidates[place])
+
+    def then_at(place: int) -> float:
+        return then(candidates[place])
+
+    last = len(candidates) - 1
+    roughly = best([*range(0, last, _APART), last], value_at, then_at)
+    around = range(max(0, roughly - _APART + 1), min(last, roughly + _APART - 1) + 1)
+    return candidates[best(around, value_at, then_at)]
 
 
 def grid(least: float, most: float, steps: int = 40) -> list[int]:
