@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline.cli import app
+from pipeline.errors import BadSetting
 from pipeline.joins import JOINS
 from pipeline.joins.cost import costs_file as costs
 from pipeline.joins.cost.inlj import PER_TUPLE
@@ -41,6 +42,12 @@ def test_calibrate_measures_each_dimension_and_explain_goes_by_it(assignments, t
     assert {name for name, _ in measured["product"].loops} <= {*JOINS, PER_TUPLE}
     after = CliRunner().invoke(app, ["explain", *assignments])
     assert "measured by `millrace calibrate`" in after.stdout
+
+
+def test_calibrate_does_not_measure_the_waits_for_a_cap():
+    told = CliRunner().invoke(app, ["calibrate", "--set", "master.rows_per_second=500"])
+    assert isinstance(told.exception, BadSetting)
+    assert "--set master.rows_per_second=0" in str(told.exception)
 
 
 def test_explain_shows_every_join_side_by_side_and_marks_the_chosen_one(assignments):
