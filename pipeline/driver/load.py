@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -44,7 +45,7 @@ class Load:
         contract, slots = Contract.of(settings), spark.defaultParallelism
         tasks = contract.tasks(slots)
         # One executor hands its idle workers out first; which of several gets a task is not known.
-        is_local = spark.master == "local" or spark.master.startswith("local[")
+        is_local = re.fullmatch(r"local(\[.*\])?", str(spark.master)) is not None
         return cls(contract, tasks, tasks if is_local else slots)
 
     def shares(self, tasks: int) -> list[Share]:
