@@ -107,7 +107,8 @@ def _refuse_half_committed(logs: dict[str, TableLog], plan: Plan) -> None:
             if done is None or done < made.batch:
                 raise WarehouseRefused(
                     f"{facts.uri}: batch {made.batch} of {made.application} still has to be committed to {side}. "
-                    f"Start that job once, which does it; then maintain the tables."
+                    f"Start that job once (or, of a re-entry, run `millrace backfill` again), which does it; then "
+                    f"maintain the tables."
                 )
 
 

@@ -88,7 +88,7 @@ def test_help_names_no_file_that_only_a_clone_has(capsys: pytest.CaptureFixture[
 
 def test_each_file_of_commands_is_a_command_or_serves_them() -> None:
     files = {file.stem for file in (Path(cli.__file__).parent / "commands").glob("[!_]*.py")}
-    listed = {command.name for command in cli.app.registered_commands} | {"topic", "bench"}
+    listed = {command.name for command in cli.app.registered_commands} | {"topic", "rejects", "bench"}
     assert files - listed == {"options", "failures"}
     assert listed <= files
 
