@@ -17,6 +17,7 @@ from pipeline.errors import BadSetting
 from pipeline.kafka.cluster import not_allowed
 
 ANSWER_WITHIN = 15.0  # seconds
+_SPARE = 10.0  # seconds that a client may be late with the word that it was not answered
 _EARLIEST, _LATEST = -2, -1  # as Spark writes them in place of an offset
 _BOTH = (_EARLIEST, _LATEST)
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero: the broker is older than topic ids
@@ -77,8 +78,7 @@ class Topics:
         """The first offset of each of these partitions that was sent then or later; None if there is none."""
         spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
         asked = {TopicPartition(topic, int(part)): spec for topic, parts in partitions.items() for part in parts}
-        found = self._admin.list_offsets(asked) if asked else {}
-        offsets = {(at.topic, at.partition): done.result(timeout=self._within).offset for at, done in found.items()}
+        offsets = self._listed(asked)
         return {place: offset if offset >= 0 else None for place, offset in offsets.items()}
 
     def message_at(self, topic: str, partition: int, offset: int) -> Message | None:
@@ -106,7 +106,7 @@ class Topics:
         found = {}
         for topic, future in asked.items():
             try:
-                found[topic] = future.result(timeout=self._within)
+                found[topic] = self._answer(future)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
@@ -119,17 +119,24 @@ class Topics:
     def _offsets(self, given: dict[str, dict[str, int]], symbol: int) -> dict[tuple[str, int], int]:
         spec = OffsetSpec.earliest() if symbol == _EARLIEST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(t, int(p)): spec for t, ps in given.items() for p, at in ps.items() if at == symbol}
-        found = self._admin.list_offsets(asked) if asked else {}
-        return {(at.topic, at.partition): done.result(timeout=self._within).offset for at, done in found.items()}
+        return self._listed(asked)
+
+    def _listed(self, asked: dict[TopicPartition, OffsetSpec]) -> dict[tuple[str, int], int]:
+        found = self._admin.list_offsets(asked, request_timeout=self._within) if asked else {}
+        return {(at.topic, at.partition): self._answer(done).offset for at, done in found.items()}
+
+    def _answer(self, future: Any) -> Any:
+        """It comes within the client's own time limit, or the client's word why not: always a KafkaException. A time
+        limit of the same length here would be the first one half of the time, and is no KafkaException."""
+        return future.result(timeout=self._within + _SPARE)
 
     def backlog(self, committed: dict[str, dict[str, int]]) -> dict[str, int]:
         """Messages by topic behind the offsets the last batch ended at. Spark commits no consumer-group offsets."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         wanted = {TopicPartition(t, int(p)): latest for t, ps in committed.items() for p in ps}
         waiting: Counter[str] = Counter()
-        for partition, future in self._admin.list_offsets(wanted).items() if wanted else ():
-            done = committed[partition.topic][str(partition.partition)]
-            waiting[partition.topic] += max(0, future.result(timeout=self._within).offset - done)
+        for (topic, partition), latest_offset in self._listed(wanted).items():
+            waiting[topic] += max(0, latest_offset - committed[topic][str(partition)])
         return dict(waiting)
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
+from confluent_kafka import KafkaException
 
 from pipeline import cli
+from pipeline.config.settings import KafkaSettings
 from pipeline.driver.brokers import Brokers, NoBroker, TopicRefused
+from pipeline.driver.topics import Topics
 from pipeline.errors import BadSetting
 from pipeline.laptop.stack.stack import Stack
 
@@ -45,3 +50,12 @@ def test_a_broker_that_is_not_there_is_told_once_with_the_reason(capfd: pytest.C
     ):
         Brokers("127.0.0.1:1", within=1).topics()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("ask", ["ids", "extents", "backlog"])
+def test_a_broker_that_is_frozen_is_always_told_as_kafkas_word_which_callers_are_patient_with(ask: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and never says anything
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        topics = Topics(KafkaSettings(bootstrap=address, topics=("sales",)), within=0.3)
+        with pytest.raises(KafkaException):
+            topics.ids() if ask == "ids" else getattr(topics, ask)({"sales": {"0": 1}})
