@@ -25,7 +25,8 @@ TOPIC, PARTITION, OFFSET, TIMESTAMP, VALUE = (f"message.{name}" for name in KAFK
 DATE = "message.date"  # of the timestamp, in UTC
 REASON, DETAIL = "reject.reason", "reject.detail"
 APPLICATION, BATCH = "job.application", "job.batch"
-HEALED_AT = "fact.healed_at"  # when `millrace repair` gave the fact a master row; null: never
+HEALED_AT = "fact.healed_at"  # when a fact of the unknown member was given a master row; null: never
+HEALED_BY = "fact.healed_by"  # the place in the master's log up to which changes were known then; null: nobody told it
 
 SURROGATE_KEY, UPDATED_AT = "surrogate_key", "updated_at"  # of every dimension, beside its attributes
 UNKNOWN_MEMBER = -1  # the surrogate key of a sale that has no master row
@@ -34,7 +35,7 @@ MESSAGE = dict(zip((TOPIC, PARTITION, OFFSET, TIMESTAMP, VALUE), KAFKA.types, st
 STAMPED = MESSAGE | {DATE: pa.date32()}  # what a table's contract may have of a message
 REJECT = {REASON: pa.string(), DETAIL: pa.string()}
 JOB = {APPLICATION: pa.string(), BATCH: pa.int64()}
-FACT = {HEALED_AT: pa.timestamp("us", tz="UTC")}
+FACT = {HEALED_AT: pa.timestamp("us", tz="UTC"), HEALED_BY: pa.string()}
 
 OTHERS = ("sale", "message", "job", "reject", "fact")  # where columns come from that come from no dimension
 

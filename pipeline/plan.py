@@ -115,6 +115,7 @@ def resolve(settings: Settings) -> Plan:
     for name, dimension in settings.dimensions.items():
         _check_algorithm(name, dimension)
     _check_speculation(settings)
+    _check_healing(settings)
     contracts = Contracts(settings.contracts.folder or None)
     plan = Plan(
         settings=settings,
@@ -134,6 +135,20 @@ def _check_speculation(settings: Settings) -> None:
     ok = speculates.lower() == "false" or not Contract.of(settings.master).caps_something
     needed = "false: a task that runs twice at once would ask the master for more than the caps in [master] allow"
     need(ok, "spark.conf.spark.speculation", speculates, needed)
+
+
+def _check_healing(settings: Settings) -> None:
+    """A job heals by what its feed tells, and asks from the driver, which has no share of what the workers may ask."""
+    given, master = settings.warehouse.heal_rows_per_minute, settings.master
+    capped = Contract.of(master).caps_something
+    if given and (master.feed == "off" or capped):
+        why = "needs a feed, which tells of rows that come late, and master.feed is off. Let it be auto, binlog or poll"
+        if capped:
+            why = "would ask the master beside the caps in [master], which hold for the workers. Set these to 0"
+        raise BadSetting(
+            f"warehouse.heal_rows_per_minute = {given} {why}; or leave healing to `millrace repair`: "
+            "heal_rows_per_minute = 0."
+        )
 
 
 def _check(plan: Plan) -> None:

@@ -167,6 +167,8 @@ class WarehouseSettings:
     rejects: str = "sales_rejects"
     compression: str = "snappy"
     merge_files: int = 256
+    heal_rows_per_minute: int = 0
+    heal_age: Seconds = Seconds(7 * 86_400)
     storage_options: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -174,6 +176,9 @@ class WarehouseSettings:
         need(self.writer in ("arrow", "spark"), "warehouse.writer", self.writer, "arrow or spark")
         needed = "0 (never), or so many small files of a partition, from 2"
         need(self.merge_files == 0 or self.merge_files >= 2, "warehouse.merge_files", self.merge_files, needed)
+        healed, needed = self.heal_rows_per_minute, "0 (never), or so many facts a minute"
+        need(healed >= 0, "warehouse.heal_rows_per_minute", healed, needed)
+        need(self.heal_age > 0, "warehouse.heal_age", self.heal_age, "a duration such as 7 d")
         codecs = ("snappy", "zstd", "gzip", "none")
         need(self.compression in codecs, "warehouse.compression", self.compression, f"one of: {', '.join(codecs)}")
 

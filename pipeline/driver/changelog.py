@@ -8,13 +8,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from pipeline.master.feed import Changes
+from pipeline.master.feed import Changes, together
 from pipeline.news import News
 
-_SETTLES = 1.0  # seconds from a change in the log until every read sees it, generously
+SETTLES = 1.0  # seconds from a change in the log until every read sees it, generously
 _ABSENT = 120.0  # seconds without a batch after which nobody waits for a worker; Spark ends idle ones after 60
 _MOST_KEYS = 50_000  # that are told at once; whoever does not know what was before these forgets everything
 
@@ -36,6 +33,7 @@ class _Worker:
 class ChangeLog:
     """
     Example
+        >>> import pyarrow as pa
         >>> now = [0.0]
         >>> log = ChangeLog(clock=lambda: now[0])
         >>> log.news().keys
@@ -77,9 +75,9 @@ class ChangeLog:
             self._was_asked, now = True, self._clock()
             self._let_go(now)
             first = self._entries[0].number if self._entries else self._next
-            settled = max((entry.number for entry in self._entries if now - entry.at >= _SETTLES), default=first - 1)
-            keys, all_of = _together(entry.changes for entry in self._entries)
-            return News(first, settled, keys, all_of, dict(self._altered), self._place)
+            settled = max((entry.number for entry in self._entries if now - entry.at >= SETTLES), default=first - 1)
+            told = together(entry.changes for entry in self._entries)
+            return News(first, settled, told.keys, told.all_of, dict(self._altered), self._place)
 
     def heard(self, workers: Iterable[str], news: News) -> None:
         """These took part in a batch that had the news, and the batch succeeded."""
@@ -97,13 +95,3 @@ class ChangeLog:
         size = sum(entry.size for entry in self._entries)
         while size > _MOST_KEYS and len(self._entries) > 1:
             size -= self._entries.popleft().size
-
-
-def _together(told: Iterable[Changes]) -> tuple[dict[str, pa.Array], frozenset[str]]:
-    pieces: dict[str, list[pa.Array]] = {}
-    all_of: set[str] = set()
-    for changes in told:
-        all_of |= changes.all_of
-        for dimension, keys in changes.keys.items():
-            pieces.setdefault(dimension, []).append(keys)
-    return {name: pc.unique(pa.concat_arrays(some)) for name, some in pieces.items()}, frozenset(all_of)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from pipeline.driver.changelog import ChangeLog
@@ -31,9 +32,13 @@ class Tell(Protocol):
 class FollowedFeed:
     """The thread, and the change log that it fills."""
 
-    def __init__(self, feed: Feed, tell: Tell, is_needed: bool) -> None:
-        """`is_needed`: a start without it is refused; else a job does without, and asks again every minute."""
+    def __init__(
+        self, feed: Feed, tell: Tell, is_needed: bool, heard: Callable[[Changes], None] = lambda changes: None
+    ) -> None:
+        """`is_needed`: a start without it is refused; else a job does without, and asks again every minute. `heard` is
+        told the changes after the change log."""
         self.log = ChangeLog()
+        self._heard = heard
         self._feed, self._tell, self._is_needed = feed, tell, is_needed
         self._stop, self._known = threading.Event(), threading.Event()
         self._refused: FeedRefused | None = None
@@ -78,6 +83,7 @@ class FollowedFeed:
                 log.info("following the changes of the master data from %s on", changes.place)
             self._refused = None
             self.log.add(changes)
+            self._heard(changes)
             self._place, self._alive_at = changes.place, time.time()
             self._known.set()
             behind = max(0.0, self._alive_at - changes.at) if changes.at else 0.0

@@ -19,6 +19,7 @@ from pipeline.driver.changelog import ChangeLog
 from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.cluster import end_tasks, warm_workers
 from pipeline.driver.feed import FollowedFeed
+from pipeline.driver.healing import Healing
 from pipeline.driver.lineage import Lineage
 from pipeline.driver.load import Load
 from pipeline.driver.query import RunningQuery
@@ -96,23 +97,27 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
             continuity.require_topics(checkpoint, warehouse, topics, origin)
             warehouse.prepare()
             lineage, merging = Lineage(checkpoint, topics, origin), Merging(settings.warehouse, metrics.merged)
+            healing = Healing(plan, metrics)
             try:
-                with _feed(plan, metrics) as changes:
-                    query = RunningQuery(spark, plan, reader, warehouse, lineage, merging, changes, load, metrics)
+                healing.start()
+                with _feed(plan, metrics, healing) as changes:
+                    beside = lineage, merging, healing, changes, load
+                    query = RunningQuery(spark, plan, reader, warehouse, *beside, metrics)
                     query.run(stop, lambda: tell(address))
             finally:
+                healing.close()
                 merging.close()
                 warehouse.close()
 
 
 @contextmanager
-def _feed(plan: Plan, metrics: Metrics) -> Iterator[ChangeLog]:
+def _feed(plan: Plan, metrics: Metrics, healing: Healing) -> Iterator[ChangeLog]:
     """What the master's feed tells, as long as the block runs; nothing if it is off."""
     master = plan.settings.master
     if master.feed == "off":
         yield ChangeLog()
         return
-    feed = FollowedFeed(open_feed(master, plan.dimensions), metrics, is_needed=master.feed != "auto")
+    feed = FollowedFeed(open_feed(master, plan.dimensions), metrics, master.feed != "auto", healing.heard)
     feed.start()
     try:
         yield feed.log

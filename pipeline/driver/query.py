@@ -16,6 +16,7 @@ from pipeline.answers.task import TaskAnswer
 from pipeline.driver import continuity, ended, preflight
 from pipeline.driver.changelog import ChangeLog
 from pipeline.driver.cluster import on_workers
+from pipeline.driver.healing import Healing
 from pipeline.driver.lineage import Lineage
 from pipeline.driver.load import Load
 from pipeline.driver.readers import Reader
@@ -50,13 +51,14 @@ class RunningQuery:
         warehouse: Warehouse,
         lineage: Lineage,
         merging: Merging,
+        healing: Healing,
         changes: ChangeLog,
         load: Load,
         metrics: Metrics,
     ) -> None:
         self._spark, self._plan, self._reader, self._warehouse = spark, plan, reader, warehouse
-        self._lineage, self._merging, self._changes = lineage, merging, changes
-        self._load, self._metrics = load, metrics
+        self._lineage, self._merging, self._healing = lineage, merging, healing
+        self._changes, self._load, self._metrics = changes, load, metrics
         self._in_batch = threading.Lock()
         self._stopped = False
         self._altered: dict[str, int] = {}  # by dimension: how many alterations of its table are checked
@@ -119,8 +121,10 @@ class RunningQuery:
         self._metrics.published(answer, committed_at, batch)
         self._merging.committed(self._plan.facts.name, len(answer.facts))
         self._merging.committed(self._plan.rejects.name, len(answer.rejects))
+        self._healing.batch_committed(answer)
 
     def _on_workers(self, messages: DataFrame, batch: int) -> TaskAnswer:
+        self._healing.batch_begins()
         tasks, news = self._reader.tasks(messages, batch), self._changes.news()
         self._check_altered(news)
         try:

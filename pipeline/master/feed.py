@@ -6,11 +6,12 @@ may be told that did not change; none that changed is left out.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 POLLED = "polled"  # the place of a feed that has no log: nothing can be gone on from there
 
@@ -34,3 +35,20 @@ class Feed(Protocol):
         Raises `FeedRefused` where the server does not let its changes be followed; anything else may pass by itself.
         """
         ...
+
+
+def together(told: Iterable[Changes]) -> Changes:
+    """Which keys changed in several pieces, each key once.
+
+    >>> pieces = [Changes({"product": pa.array([7, 8])}), Changes({"product": pa.array([7])}, frozenset({"store"}))]
+    >>> both = together(pieces)
+    >>> both.keys["product"].to_pylist(), [*both.all_of]
+    ([7, 8], ['store'])
+    """
+    pieces: dict[str, list[pa.Array]] = {}
+    all_of: set[str] = set()
+    for changes in told:
+        all_of |= changes.all_of
+        for dimension, keys in changes.keys.items():
+            pieces.setdefault(dimension, []).append(keys)
+    return Changes({name: pc.unique(pa.concat_arrays(some)) for name, some in pieces.items()}, frozenset(all_of))

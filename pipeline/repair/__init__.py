@@ -4,29 +4,21 @@
 
 `unknown.py` finds them in the table, in windows of fixed size. `window.py` gives them to the dimensions' joins, which
 ask the master within the same memory and at the same pace as a worker. `warehouse/healing.py` commits what was found.
+`healer.py` does the same beside a running job, for the keys that its feed tells of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from pipeline import columns
-from pipeline.config.contracts import DimensionContract
-from pipeline.enrich import Dimension
-from pipeline.errors import NotUnique
-from pipeline.master.open import open_master
 from pipeline.plan import Plan
+from pipeline.repair.steps import commit, opened
 from pipeline.repair.unknown import UnknownFacts, dimensions_of, require_columns
-from pipeline.repair.window import Tally, Window, is_known
+from pipeline.repair.window import Tally, Window
 from pipeline.repair.wishes import Wishes
 from pipeline.warehouse import healing, storage
 from pipeline.warehouse.log import TableLog
-from pipeline.warehouse.record import HealingRecord
 
 __all__ = ["Wishes", "repair"]
 
@@ -44,14 +36,14 @@ def repair(plan: Plan, wishes: Wishes) -> Iterator[str]:
     healing.refuse_what_is_not_safe(log, facts, warehouse, wishes.job_is_stopped or wishes.dry_run)
     since = datetime.now(timezone.utc) - timedelta(seconds=wishes.age_limit) if wishes.age_limit is not None else None
     unknown = UnknownFacts(log, facts, contracts, since)
-    with _opened(plan, contracts) as dimensions:
+    with opened(plan, contracts) as dimensions:
         tallies = [Tally(dimension.contract.name, wishes.dry_run) for dimension in dimensions]
         left = wishes.limit
         for facts_at_hand in unknown.windows(plan.settings.worker.window_sales):
             window = Window(facts_at_hand, dimensions, plan.settings.worker)
             healed = window.known(left)
             if len(healed) and not wishes.dry_run:
-                _commit(log, plan, healed, [tally.name for tally in tallies])
+                commit(log, plan, healed, [tally.name for tally in tallies])
             for tally in tallies:
                 tally.add(*window.outcome(tally.name, len(healed)))
             left = left if left is None else left - len(healed)
@@ -60,28 +52,3 @@ def repair(plan: Plan, wishes: Wishes) -> Iterator[str]:
     yield from map(str, tallies)
     if left == 0:
         yield f"stopped after {wishes.limit:,} facts (--limit); run it again for the others"
-
-
-@contextmanager
-def _opened(plan: Plan, contracts: Sequence[DimensionContract]) -> Iterator[list[Dimension]]:
-    """The dimensions with the joins that the settings ask for."""
-    with ExitStack() as masters:
-        opened = []
-        for contract in contracts:
-            master = masters.enter_context(open_master(plan.settings.master, contract))
-            if not master.unique:
-                raise NotUnique(
-                    f"dimension {contract.name}: {contract.table} has no unique index on its natural key, so a sale "
-                    f"may have several rows there, each of which would be a fact; a repair changes facts and adds "
-                    f"none. Add the index, or name the other dimensions with --dimension."
-                )
-            opened.append(Dimension(contract, plan.make_join(contract.name, master)))
-        yield opened
-
-
-def _commit(log: TableLog, plan: Plan, healed: pa.Table, dimensions: Sequence[str]) -> None:
-    now = pa.scalar(datetime.now(timezone.utc), columns.FACT[columns.HEALED_AT])
-    healed = healed.append_column(columns.HEALED_AT, pa.repeat(now, len(healed)))
-    by_dimension = {name: pc.sum(is_known(healed, name)).as_py() for name in dimensions}
-    made = HealingRecord(plan.settings.job.name, by_dimension)
-    healing.heal(log, plan.facts, healed, made)

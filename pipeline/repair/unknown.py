@@ -7,12 +7,15 @@ fact is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from pipeline import columns
@@ -20,6 +23,8 @@ from pipeline.config.contracts import DimensionContract, TableContract
 from pipeline.errors import BadContract, BadSetting
 from pipeline.warehouse.healing import BOUNDED, identity_of
 from pipeline.warehouse.log import TableLog
+
+Mask = npt.NDArray[np.bool_]
 
 _BATCH_ROWS = 1 << 16
 # Of the files that a window's facts lie in, uncompressed: they are written anew if all goes well.
@@ -48,7 +53,7 @@ def require_columns(facts: TableContract, dimensions: Sequence[DimensionContract
     """Refuse facts that do not keep what a repair goes by."""
     needed = dict.fromkeys(identity_of(facts), "tells a fact from all others")
     for dimension in dimensions:
-        needed |= dict.fromkeys(_natural(dimension), f"is the natural key of dimension {dimension.name}")
+        needed |= dict.fromkeys(natural_key_of(dimension), f"is the natural key of dimension {dimension.name}")
     if by_age:
         needed[columns.TIMESTAMP] = "says how old a fact is (--age-limit)"
     for source, why in needed.items():
@@ -64,13 +69,18 @@ class UnknownFacts:
     """Of one version of a table."""
 
     def __init__(
-        self, log: TableLog, facts: TableContract, dimensions: Sequence[DimensionContract], since: datetime | None
+        self,
+        log: TableLog,
+        facts: TableContract,
+        dimensions: Sequence[DimensionContract],
+        since: datetime | None,
+        all_cores: bool = True,
     ) -> None:
         self._dataset = log.table.to_pyarrow_dataset()
-        self._facts = facts
+        self._facts, self._all_cores = facts, all_cores
         sources = [*identity_of(facts), *BOUNDED, columns.TIMESTAMP]
         for dimension in dimensions:
-            sources += [*_natural(dimension), _key_of(dimension)]
+            sources += [*natural_key_of(dimension), _key_of(dimension)]
         self._sources = [source for source in dict.fromkeys(sources) if source in facts.by_source]
         self._wanted = reduce(lambda one, other: one | other, map(self._is_unknown, dimensions))
         if since is not None:
@@ -78,39 +88,53 @@ class UnknownFacts:
                 self._field(columns.TIMESTAMP) >= pa.scalar(since, pa.timestamp("us", "UTC"))
             )
 
-    def windows(self, rows: int) -> Iterator[pa.Table]:
+    def files(self) -> dict[str, Any]:
+        """Those that may have some, by their names."""
+        return {fragment.path: fragment for fragment in self._dataset.get_fragments(filter=self._wanted)}
+
+    def windows(self, rows: int, files: Iterable[Any] | None = None) -> Iterator[pa.Table]:
         """About so many of them at a time, with the columns that healing needs, by the names of the journey."""
         window: list[pa.RecordBatch] = []
         touched: dict[str, int] = {}
-        for fragment in self._dataset.get_fragments(filter=self._wanted):
-            for batch in self._unknown_of(fragment, min(rows, _BATCH_ROWS)):
+        for file in self.files().values() if files is None else files:
+            for batch in self.of(file, rows):
                 window.append(batch)
-                touched[fragment.path] = sum(group.total_byte_size for group in fragment.row_groups)
+                touched[file.path] = sum(group.total_byte_size for group in file.row_groups)
                 if sum(batch.num_rows for batch in window) >= rows or sum(touched.values()) >= _MOST_BYTES:
                     yield pa.Table.from_batches(window)
                     window, touched = [], {}
         if window:
             yield pa.Table.from_batches(window)
 
-    def _unknown_of(self, fragment: Any, rows: int) -> Iterator[pa.RecordBatch]:
-        batches = fragment.to_batches(
+    def of(self, file: Any, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Those of one file, at most so many at a time."""
+        batches = file.to_batches(
             schema=self._dataset.schema,
             columns={source: self._field(source) for source in self._sources},
             filter=self._wanted,
-            batch_size=rows,
+            batch_size=min(rows, _BATCH_ROWS),
             batch_readahead=1,
+            use_threads=self._all_cores,
         )
         return (batch for batch in batches if batch.num_rows)
 
     def _is_unknown(self, dimension: DimensionContract) -> Any:
         unknown = self._field(_key_of(dimension)) == columns.UNKNOWN_MEMBER
-        return reduce(lambda one, key: one & self._field(key).is_valid(), _natural(dimension), unknown)
+        return reduce(lambda one, key: one & self._field(key).is_valid(), natural_key_of(dimension), unknown)
 
     def _field(self, source: str) -> Any:
         return ds.field(self._facts.by_source[source].name)
 
 
-def _natural(dimension: DimensionContract) -> list[str]:
+def is_unknown(facts: pa.Table | pa.RecordBatch, dimension: DimensionContract) -> Mask:
+    """Which of these facts have a natural key of this dimension and no row of its master."""
+    unknown = np.asarray(pc.equal(facts[_key_of(dimension)], columns.UNKNOWN_MEMBER))
+    for source in natural_key_of(dimension):
+        unknown = unknown & np.asarray(facts[source].is_valid())
+    return unknown
+
+
+def natural_key_of(dimension: DimensionContract) -> list[str]:
     return [columns.of_sale(part.field) for part in dimension.natural_key]
 
 

@@ -8,15 +8,13 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import columns
 from pipeline.config.settings import WorkerSettings
 from pipeline.enrich import Dimension, enrich
-
-Mask = npt.NDArray[np.bool_]
+from pipeline.repair.unknown import is_unknown, natural_key_of
 
 _NEVER_MIND = pa.scalar(0, columns.MESSAGE[columns.TIMESTAMP])
 
@@ -27,7 +25,7 @@ class Window:
 
     def __init__(self, facts: pa.Table, dimensions: Sequence[Dimension], limits: WorkerSettings) -> None:
         self._facts = facts.combine_chunks()
-        self._unknown = {d.contract.name: _unknown(self._facts, d) for d in dimensions}
+        self._unknown = {d.contract.name: is_unknown(self._facts, d.contract) for d in dimensions}
         for dimension in dimensions:
             self._ask(dimension, limits)
         known = [is_known(self._facts, name) for name in self._unknown]
@@ -38,6 +36,10 @@ class Window:
         names = [name for name in self._facts.column_names if columns.origin(name) != "sale"]
         return self._facts.select(names).take(pa.array(self._known[:most]))
 
+    def passed(self, most: int) -> int:
+        """How many of the window's facts, from the first on, are done with when so many known ones are taken."""
+        return int(self._known[most]) if most < len(self._known) else len(self._facts)
+
     def outcome(self, dimension: str, healed: int) -> tuple[pa.Table, pa.Array]:
         """The facts that were unknown in this dimension, and which of them are among the first so many known ones."""
         is_healed = np.zeros(len(self._facts), bool)
@@ -47,7 +49,7 @@ class Window:
 
     def _ask(self, dimension: Dimension, limits: WorkerSettings) -> None:
         rows = np.flatnonzero(self._unknown[dimension.contract.name])
-        sales = self._facts.select(columns.of_sale(part.field) for part in dimension.contract.natural_key)
+        sales = self._facts.select(natural_key_of(dimension.contract))
         # The joins count from it how long a sale has waited, which nobody asks here.
         sales = sales.append_column(columns.TIMESTAMP, pa.repeat(_NEVER_MIND, len(sales)))
         answered = pa.concat_tables(enrich(sales.take(pa.array(rows)), [dimension], limits))
@@ -91,10 +93,3 @@ def is_known(facts: pa.Table, dimension: str) -> Any:
     """Which facts have a row of this dimension's master."""
     key = columns.of_dimension(dimension, columns.SURROGATE_KEY)
     return pc.not_equal(facts[key], columns.UNKNOWN_MEMBER)
-
-
-def _unknown(facts: pa.Table, dimension: Dimension) -> Mask:
-    unknown: Mask = np.logical_not(is_known(facts, dimension.contract.name))
-    for part in dimension.contract.natural_key:
-        unknown &= np.asarray(facts[columns.of_sale(part.field)].is_valid())
-    return unknown

@@ -152,8 +152,8 @@ class _Merge:
             if dimension in self._dimensions:
                 new = self._new(column.source)
                 yield _quoted(column.name), f"CASE WHEN {self._heals(dimension)} THEN {new} ELSE {old} END"
-            elif column.source == columns.HEALED_AT:
-                yield _quoted(column.name), self._new(columns.HEALED_AT)
+            elif column.source in columns.FACT:
+                yield _quoted(column.name), self._new(column.source)
 
     def _old_key(self, dimension: str) -> str:
         return self._old(columns.of_dimension(dimension, columns.SURROGATE_KEY))

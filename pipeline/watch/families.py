@@ -166,6 +166,11 @@ FEED_CHANGES = _counter(
 FEED_UNKNOWN = _counter(
     "millrace_feed_unknown_total", _DIMENSION, "Times that the feed could not say which keys had changed.")
 
+HEALED = _counter(
+    "millrace_healed_facts_total", _DIMENSION, "Facts that got the master row that came late, from this job.")
+HEALING_FAILURES = _counter(
+    "millrace_healing_failures_total", (), "Times that healing failed; it is tried again.")
+
 _gauge(
     "millrace_service_rate", _JOIN, "Last batch: sales served per worker second of join time.",
     each(joins, _rate), replaced=True)
@@ -209,6 +214,11 @@ _gauge(
 FEED_UP = _gauge("millrace_feed_up", (), "1 while the master's changes are followed; none if master.feed is off.")
 FEED_LAG = _gauge(
     "millrace_feed_lag_seconds", (), "How far the feed is behind the master, or how long it has been silent.")
+UNKNOWN = _gauge(
+    "millrace_unknown_facts", _DIMENSION,
+    "Facts with a natural key and no master row, up to warehouse.heal_age old; none if facts are not healed.")
+OLDEST_UNKNOWN = _gauge(
+    "millrace_oldest_unknown_timestamp_seconds", _DIMENSION, "Kafka timestamp of the oldest of them, if there is one.")
 READY = _gauge("millrace_ready", (), "1 once Kafka and the master have both answered.")
 BUILD_INFO = _gauge("millrace_build_info", ("version", "python", "pyarrow"), "Always 1; what is running.")
 

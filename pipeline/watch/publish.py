@@ -93,6 +93,20 @@ class Metrics(Collector):
                 self._add(families.FEED_UNKNOWN, (dimension,), 1)
                 self._add(families.FEED_CHANGES, (dimension,), 0)
 
+    def healing(self, healed: Mapping[str, int], unknown: Mapping[str, tuple[int, float | None]]) -> None:
+        """Facts that were healed; and those that are unknown, with the Unix time of the oldest one's message."""
+        with self._lock:
+            self._add(families.HEALING_FAILURES, (), 0)
+            for dimension, (facts, _) in unknown.items():
+                self._set(families.UNKNOWN, (dimension,), facts)
+                self._add(families.HEALED, (dimension,), healed.get(dimension, 0))
+            oldest: dict[Labels, float] = {(dimension,): at for dimension, (_, at) in unknown.items() if at is not None}
+            self._values[families.OLDEST_UNKNOWN.name] = oldest
+
+    def healing_failed(self) -> None:
+        with self._lock:
+            self._add(families.HEALING_FAILURES, (), 1)
+
     def backlog(self, messages: Mapping[str, int]) -> None:
         """How many messages of each topic no commit covers yet. A topic not named is gone."""
         with self._lock:

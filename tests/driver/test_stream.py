@@ -26,8 +26,8 @@ class QueryWithABatchAtTheDoor:
 
 def test_a_stop_does_not_wait_for_a_batch_that_waits_for_the_stop() -> None:
     stream = RunningQuery(
-        spark=None, plan=None, reader=None, warehouse=None, lineage=None, merging=None, changes=None, load=None,
-        metrics=None
+        spark=None, plan=None, reader=None, warehouse=None, lineage=None, merging=None, healing=None, changes=None,
+        load=None, metrics=None,
     )  # fmt: skip
     query = QueryWithABatchAtTheDoor(stream)
     stream._stop(query)

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, TableFeatures
 
 from pipeline import cli
 from pipeline.config.measures import Seconds
-from pipeline.errors import BadContract, NotUnique, WarehouseRefused
+from pipeline.errors import BadContract, BadSetting, NotUnique, WarehouseRefused
 from pipeline.laptop.stack.stack import Stack
 from pipeline.warehouse.log import TableLog
 from tests.repair.world import World, fact, without
@@ -103,3 +103,15 @@ def test_options_that_mean_nothing_are_refused(options: list[str], why: str, cap
         cli.main(["repair", *options])
     assert left.value.code == 2
     assert why in capsys.readouterr().err
+
+
+def test_a_job_that_is_to_heal_and_would_hear_of_nothing_is_refused(world: World) -> None:
+    with pytest.raises(BadSetting, match=r"heal_rows_per_minute = 10 needs a feed.*auto, binlog or poll"):
+        _ = world.under("warehouse.heal_rows_per_minute=10", "master.feed=off").plan
+    _ = world.under("warehouse.heal_rows_per_minute=10", "master.feed=poll").plan
+
+
+@pytest.mark.parametrize("cap", ["connections=4", "queries_per_second=10", "rows_per_second=1000"])
+def test_a_job_that_is_to_heal_beside_what_the_workers_may_ask_is_refused(world: World, cap: str) -> None:
+    with pytest.raises(BadSetting, match=r"heal_rows_per_minute = 10 would ask the master beside the caps.*repair"):
+        _ = world.under("warehouse.heal_rows_per_minute=10", f"master.{cap}").plan

@@ -257,6 +257,7 @@ def test_names_follow_prometheus_rules(metrics: Metrics) -> None:
     metrics.skipped({"sales": 1})
     metrics.feed(True, 0.0, Changes({"product": pa.array([7])}, frozenset({"product"})))
     metrics.contract({"rows": 5_000.0})
+    metrics.healing({"product": 1}, {"product": (1, COMMITTED_AT)})
     for family in metrics.collect():
         assert family.name.startswith("millrace_")
         assert family.documentation.endswith((".", "…"))
@@ -268,6 +269,21 @@ def test_what_is_not_capped_has_no_limit(metrics: Metrics) -> None:
     metrics.contract({"statements": 0.5, "rows": 5_000.0, "connections": 0.0})
     limits = {key[1]: value for key, value in samples(metrics).items() if key[0] == "millrace_master_limit"}
     assert limits == {"statements": 0.5, "rows": 5_000.0}
+
+
+def test_healed_facts_add_up_and_unknown_ones_are_shown_as_they_are(metrics: Metrics) -> None:
+    assert ("millrace_unknown_facts", "product") not in samples(metrics), "a job that does not heal does not count"
+    metrics.healing({"product": 3}, {"product": (5, COMMITTED_AT), "store": (0, None)})
+    metrics.healing({"product": 4}, {"product": (1, COMMITTED_AT + 60), "store": (2, COMMITTED_AT)})
+    metrics.healing({}, {"product": (0, None), "store": (2, COMMITTED_AT)})
+    metrics.healing_failed()
+    found = samples(metrics)
+    assert found["millrace_healed_facts_total", "product"] == 7
+    assert found["millrace_healed_facts_total", "store"] == 0
+    assert (found["millrace_unknown_facts", "product"], found["millrace_unknown_facts", "store"]) == (0, 2)
+    assert found["millrace_oldest_unknown_timestamp_seconds", "store"] == COMMITTED_AT
+    assert ("millrace_oldest_unknown_timestamp_seconds", "product") not in found
+    assert found["millrace_healing_failures_total",] == 1
 
 
 def test_the_feed_is_seen_with_what_it_told_and_how_late_it_is(metrics: Metrics) -> None:

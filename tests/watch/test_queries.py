@@ -42,6 +42,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             metrics.backlog({"sales": 3})
             metrics.contract({"statements": 40.0, "rows": 9_000.0, "connections": 4.0})
             metrics.feed(True, 0.1, Changes({"product": pa.array([7])}))
+            metrics.healing({"product": 1}, {"product": (2, time.time())})
         return len(server.query("changes(millrace_sales_total[1m]) >= 3")) == len(jobs)
 
     try:

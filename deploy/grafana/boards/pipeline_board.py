@@ -114,6 +114,7 @@ _USED = {
 
 
 def _master() -> list:
+    oldest = f"min by (dimension) (millrace_oldest_unknown_timestamp_seconds{{{_DIMENSION}}})"
     return [
         curves(
             "Changes", "Keys whose master rows changed a second, as the feed tells; rows in memory forgotten for it.",
@@ -135,6 +136,18 @@ def _master() -> list:
                 "{{dimension}} rows": per_second("millrace_master_rows_total", _DIMENSION, ["dimension"]),
             },
             width=8,
+        ),
+        curves(
+            "Healed", "Facts a second that got the master row that came late, from a job that heals.", "ops",
+            {"{{dimension}}": per_second("millrace_healed_facts_total", _DIMENSION, ["dimension"])}, width=8,
+        ),
+        curves(
+            "Unknown facts", "Facts that still wait for their master row, up to warehouse.heal_age old.", "short",
+            {"{{dimension}}": f"sum by (dimension) (millrace_unknown_facts{{{_DIMENSION}}})"}, width=8,
+        ),
+        curves(
+            "Oldest unknown fact", "How long the oldest of them has waited.", "s",
+            {"{{dimension}}": f"time() - {oldest}"}, [(86_400, RED)], width=8,
         ),
         curves(
             "Load against contract",
