@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -21,7 +22,8 @@ from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionAnswer
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import WorkerSettings
-from pipeline.joins.algorithm import ABSENT, Positions, Served
+from pipeline.joins.algorithm import ABSENT, Positions, Served, by_sale
+from pipeline.joins.asof import ValidRows
 from pipeline.joins.join import Join
 from pipeline.news import News
 
@@ -87,6 +89,7 @@ class Dimension:
         self._counts_before = copy(self.join.statistics)
         self._reads_before = deepcopy(self.join.master.reads)
         self._seconds = 0.0
+        self._valid, self._overlapping = 0, 0  # sales, if they are joined as of their time
         self._windows: list[int] = []  # sales in each
         self._queue_wait, self._processing = Histogram(), Histogram()
         changed = news.forgets(self.contract.name, self._known)
@@ -96,8 +99,8 @@ class Dimension:
 
     @property
     def one_row_each(self) -> bool:
-        """Whether no key has more than one row, so that a sale stays one."""
-        return self.join.relation.unique
+        """Whether a sale stays one: no key has more than one row, or only one of them is valid at the sale's time."""
+        return self.join.relation.unique or self.contract.validity is not None
 
     def enrich(self, sales: pa.Table, limits: WorkerSettings) -> Iterator[pa.Table | None]:
         """The sales with this dimension's columns: `product.surrogate_key`, `product.category`, …
@@ -108,16 +111,31 @@ class Dimension:
         """
         self._windows.append(len(sales))
         key = keys.pack([sales[columns.of_sale(k.field)] for k in self.contract.natural_key])
-        for served in self._served(key, _unix_seconds(sales[columns.TIMESTAMP]), limits.window_sales):
+        found = self._served(key, _unix_seconds(sales[columns.TIMESTAMP]), limits.window_sales)
+        for served in self._as_of(found, sales) if self.contract.validity else found:
             if served is None:
                 yield None
                 continue
-            order, match, rows = _by_sale(served, len(sales), self.join.master.schema)
+            order, match, rows = by_sale(served, len(sales), self.join.master.schema)
             if order is None:
                 yield self._with_columns(sales, match, rows)
                 continue
             for first, last in _pieces(sales, order, rows, match, limits):
                 yield self._with_columns(sales.take(pa.array(order[first:last])), match[first:last], rows)
+
+    def _as_of(self, found: Iterator[list[Served] | None], sales: pa.Table) -> Iterator[list[Served] | None]:
+        """Of what a join found, the rows that were valid at the sales' times: at last every sale, once."""
+        named = self.contract.validity
+        assert named
+        at = sales[columns.of_sale(named.at)]
+        valid = ValidRows(named.begins, named.ends, at, self.join.master.schema)
+        for served in found:
+            valid.add(served or [])
+            yield None
+        last = valid.served()
+        self._valid += int(np.count_nonzero(last.match != ABSENT))
+        self._overlapping += valid.overlapping
+        yield [last]
 
     def _with_columns(self, sales: pa.Table, match: Positions, rows: pa.Table) -> pa.Table:
         found = rows.take(pa.array(match, mask=match == ABSENT))
@@ -169,9 +187,13 @@ class Dimension:
         return sum(windows) / sum(sales / self._predict(sales) for sales in windows)
 
     def answer(self) -> DimensionAnswer:
+        counts = self.join.statistics - self._counts_before
+        if self.contract.validity:  # the join counts pairs of sale and row, whenever these are valid
+            unmatched = sum(self._windows) - self._valid
+            counts = replace(counts, matched=self._valid, unmatched=unmatched, overlapping=self._overlapping)
         return DimensionAnswer(
             algorithm=self.join.label,
-            counts=self.join.statistics - self._counts_before,
+            counts=counts,
             reads=self.join.master.reads - self._reads_before,
             seconds=self._seconds,
             predicted_rate=self._predicted_rate(),
@@ -182,30 +204,6 @@ class Dimension:
             queue_wait=self._queue_wait,
             processing=self._processing,
         )
-
-
-def _by_sale(served: list[Served], sales: int, schema: pa.Schema) -> tuple[Positions | None, Positions, pa.Table]:
-    """Bring what was served, in whatever order, back to the order of the sales.
-
-    Returns which sale stands in each row (None: each exactly once, in place), its row among the master rows, and those.
-    """
-    tables: dict[int, pa.Table] = {}  # a front stage serves many times from one and the same table
-    first_row: dict[int, int] = {}
-    for piece in served:
-        if id(piece.rows) not in tables:
-            first_row[id(piece.rows)] = sum(map(len, tables.values()))
-            tables[id(piece.rows)] = piece.rows
-    rows = pa.concat_tables([schema.empty_table(), *tables.values()]).combine_chunks()
-    at = np.concatenate([np.empty(0, np.int64), *(piece.sales for piece in served)])
-    match = np.concatenate(
-        [
-            np.empty(0, np.int64),
-            *(np.where(p.match == ABSENT, ABSENT, p.match + first_row[id(p.rows)]) for p in served),
-        ]
-    )
-    order = np.argsort(at, kind="stable")
-    in_place = len(at) == sales and bool((at[order] == np.arange(sales)).all())
-    return (None if in_place else at[order]), match[order], rows
 
 
 def _pieces(

@@ -170,15 +170,23 @@ def _check(plan: Plan) -> None:
         for key in dimension.natural_key:
             found = sale.get(key.field)
             if found != arrow_type(key.type, f"dimension {name}"):
-                fields = ", ".join(f"{name} ({kind})" for name, kind in sorted(sale.items()))
                 raise BadContract(
                     f"dimension {name}: its natural key needs the sale's field {key.field} as {key.type}, "
-                    f"but it is {found or 'not there'}. The sale has: {fields}."
+                    f"but it is {found or 'not there'}. The sale has: {_told(sale)}."
                 )
+        if dimension.validity and sale.get(at := dimension.validity.at) != columns.MESSAGE[columns.TIMESTAMP]:
+            raise BadContract(
+                f"dimension {name}: its validity goes by the sale's field {at} as a timestamp, but it is "
+                f"{sale.get(at) or 'not there'}. The sale has: {_told(sale)}."
+            )
         available |= columns.dimension_columns(name, dimension.columns)
         _check_memory(plan, name, dimension)
     facts.check(plan.facts, available | columns.FACT)
     facts.check(plan.rejects, columns.STAMPED | columns.REJECT | columns.JOB)
+
+
+def _told(sale: dict[str, pa.DataType]) -> str:
+    return ", ".join(f"{name} ({kind})" for name, kind in sorted(sale.items()))
 
 
 def _check_algorithm(name: str, settings: DimensionSettings) -> None:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.config.toml import loads
 from pipeline.errors import BadContract
+
+
+@dataclass(frozen=True)
+class Validity:
+    """From when on and until when a master row counts, and which time of a sale asks for it."""
+
+    begins: str  # attributes, of type timestamp
+    ends: str
+    at: str  # a field of the sale
 
 
 def texts(document: dict[str, Any], path: Path, key: str) -> tuple[str, ...]:
@@ -48,3 +58,27 @@ def tables(document: dict[str, Any], path: Path, key: str) -> Sequence[dict[str,
         if wrong := [name for name, value in table.items() if not isinstance(value, str)]:
             raise BadContract(f"{path}: {wrong[0]} = {table[wrong[0]]!r} in a [[{key}]] must be a text.")
     return found
+
+
+def validity_of(document: dict[str, Any], path: Path) -> Validity | None:
+    """The table [validity] of a dimension, if it has one."""
+    found = document.get("validity")
+    if found is None:
+        return None
+    if not isinstance(found, dict) or found.keys() != {"from", "to", "at"} or not all(map(_is_text, found.values())):
+        raise BadContract(
+            f"{path}: `validity` = {found!r} must name two of the attributes and a field of the sale: "
+            f'{{from = "valid_from", to = "valid_to", at = "sold_at"}}.'
+        )
+    attributes = document.get("attributes", {})
+    for column in (found["from"], found["to"]):
+        if attributes.get(column) != "timestamp":
+            raise BadContract(
+                f"{path}: `validity` names {column}, which is {attributes.get(column, 'no attribute')!r}. Add it to "
+                f'[attributes]: {column} = "timestamp".'
+            )
+    return Validity(found["from"], found["to"], found["at"])
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipeline.columns import SURROGATE_KEY, UPDATED_AT
 from pipeline.config import resources
-from pipeline.config.contract_files import refuse_twice, tables, text, texts, toml
+from pipeline.config.contract_files import Validity, refuse_twice, tables, text, texts, toml, validity_of
 from pipeline.errors import BadContract
 
 _TYPES = {
@@ -101,6 +101,7 @@ class DimensionContract:
     surrogate_key: str
     updated_at: str
     attributes: dict[str, pa.DataType]
+    validity: Validity | None = None  # then a key may have many rows, and a sale gets the one valid at its time
 
     @cached_property
     def columns(self) -> pa.Schema:
@@ -194,6 +195,7 @@ class Contracts:
             surrogate_key=text(document, path, "surrogate_key"),
             updated_at=text(document, path, "updated_at"),
             attributes={a: arrow_type(t, f"{path}: {a}") for a, t in attributes.items()},
+            validity=validity_of(document, path),
         )
 
     def table(self, name: str) -> TableContract:

@@ -17,6 +17,7 @@ from pipeline.master.feed import Changes
 from pipeline.master.open import open_master
 from pipeline.plan import Plan
 from pipeline.repair.healer import Healer, Tell
+from pipeline.repair.steps import can_be_healed
 from pipeline.repair.unknown import dimensions_of, require_columns
 from pipeline.warehouse import healing, storage
 from pipeline.warehouse.log import TableLog
@@ -50,7 +51,7 @@ class Healing:
         require_columns(facts, able, by_age=True)
         table = TableLog(storage.table_uri(warehouse, facts.name), warehouse.storage_options)
         healing.refuse_what_is_not_safe(table, facts, warehouse, job_is_stopped=False)
-        if dimensions := [dimension for dimension in able if self._is_unique(dimension)]:
+        if dimensions := [dimension for dimension in able if self._can_be_healed(dimension)]:
             self._healer = Healer(self._plan, table, dimensions, self._tell, self._stop.is_set)
             self._thread.start()
 
@@ -72,15 +73,15 @@ class Healing:
         if self._thread.is_alive():
             self._thread.join(_PATIENCE)
 
-    def _is_unique(self, dimension: DimensionContract) -> bool:
+    def _can_be_healed(self, dimension: DimensionContract) -> bool:
         with open_master(self._plan.settings.master, dimension) as master:
-            if not master.unique:
+            if not can_be_healed(dimension, master):
                 log.warning(
                     "dimension %s: %s has no unique index on its natural key, so a sale may have several rows there, "
                     "each of which would be a fact: its unknown facts are not healed",
                     dimension.name, dimension.table,
                 )  # fmt: skip
-            return master.unique
+            return can_be_healed(dimension, master)
 
     def _run(self) -> None:
         pause = 0.0

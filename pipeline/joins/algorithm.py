@@ -154,6 +154,30 @@ def matched_rows(rows: pa.Table, numbers: npt.NDArray[np.int32]) -> tuple[pa.Tab
     return rows.take(pa.array(used)).combine_chunks(), (np.cumsum(matched) - 1)[numbers]
 
 
+def by_sale(served: list[Served], sales: int, schema: pa.Schema) -> tuple[Positions | None, Positions, pa.Table]:
+    """Bring what was served, in whatever order, back to the order of the sales.
+
+    Returns which sale stands in each row (None: each exactly once, in place), its row among the master rows, and those.
+    """
+    tables: dict[int, pa.Table] = {}  # a front stage serves many times from one and the same table
+    first_row: dict[int, int] = {}
+    for piece in served:
+        if id(piece.rows) not in tables:
+            first_row[id(piece.rows)] = sum(map(len, tables.values()))
+            tables[id(piece.rows)] = piece.rows
+    rows = pa.concat_tables([schema.empty_table(), *tables.values()]).combine_chunks()
+    at = np.concatenate([np.empty(0, np.int64), *(piece.sales for piece in served)])
+    match = np.concatenate(
+        [
+            np.empty(0, np.int64),
+            *(np.where(p.match == ABSENT, ABSENT, p.match + first_row[id(p.rows)]) for p in served),
+        ]
+    )
+    order = np.argsort(at, kind="stable")
+    in_place = len(at) == sales and bool((at[order] == np.arange(sales)).all())
+    return (None if in_place else at[order]), match[order], rows
+
+
 def at_least(least: int, **settings: int) -> None:
     """Refuse settings of an algorithm that are smaller.
 

@@ -15,6 +15,7 @@ class JoinStatistics(Counters):
     null_keys: int = 0
     matched: int = 0  # pairs of sale and master row
     unmatched: int = 0
+    overlapping: int = 0  # joined as of their time, when several master rows of their key were valid
     hits: int = 0  # served from rows, or absences, that were in memory before
     misses: int = 0  # had to wait for the master
     probed: int = 0  # master rows that stay in memory, each time that one is looked up among the waiting sales

@@ -46,8 +46,8 @@ def reconcile(plan: Plan, sent: Sent | None = None, seed: int = 0) -> Verdict:
 def _checks(plan: Plan, sent: Sent | None, seed: int) -> list[Check]:
     settings = plan.settings
     facts, rejects = WarehouseTable(settings, plan.facts), WarehouseTable(settings, plan.rejects)
-    keys = [key for contract in plan.dimensions.values() for key in masters.keys_as_sent(contract)]
-    facts.require([*offsets.IDENTITY, *keys])
+    asked = [source for contract in plan.dimensions.values() for source in masters.asked_by(contract)]
+    facts.require([*offsets.IDENTITY, *asked])
     rejects.require(offsets.IDENTITY)
     found = offsets.collect(facts, rejects)
     with closing(Broker(settings.kafka)) as broker, closing(masters.connect(settings.master)) as database:

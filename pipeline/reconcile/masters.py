@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ UNKNOWN_MEMBER = -1  # said here again: a proof uses nothing of what it proves
 _KEYS_A_QUERY = 1_000
 
 Row = tuple[Any, ...]
+_EVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
 @dataclass
@@ -77,12 +79,17 @@ def keys_as_sent(contract: DimensionContract) -> list[str]:
     return [f"sale.{key.field}" for key in contract.natural_key]
 
 
+def asked_by(contract: DimensionContract) -> list[str]:
+    """What decides which row a sale gets, by where it comes from: its natural key, and its time if that counts."""
+    return keys_as_sent(contract) + ([f"sale.{contract.validity.at}"] if contract.validity else [])
+
+
 def check(facts: WarehouseTable, contract: DimensionContract, connection: Any) -> DimensionFound:
     """Compare all facts with the master table of one dimension."""
-    keys = keys_as_sent(contract)
+    asked = asked_by(contract)
     carried = [field for field in contract.columns if facts.has(f"{contract.name}.{field.name}")]
     expected = Expected(contract, carried, connection)
-    distinct = facts.distinct([*keys, *(f"{contract.name}.{field.name}" for field in carried)])
+    distinct = facts.distinct([*asked, *(f"{contract.name}.{field.name}" for field in carried)])
     tally = _Tally()
     for start in range(0, len(distinct), _KEYS_A_QUERY):
         rows = [tuple(row.values()) for row in distinct.slice(start, _KEYS_A_QUERY).to_pylist()]
@@ -112,6 +119,10 @@ class Expected:
         in_master = {"surrogate_key": contract.surrogate_key, "updated_at": contract.updated_at}
         key_names = [_quoted(key.column) for key in contract.natural_key]
         names = key_names + [_quoted(in_master.get(column.name, column.name)) for column in carried]
+        self.is_as_of = contract.validity is not None
+        if contract.validity:
+            names += map(_quoted, (contract.validity.begins, contract.validity.ends, contract.surrogate_key))
+            self._types += [pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"), pa.int64()]
         place = ", ".join(["%s"] * len(key_names))
         self._select = f"SELECT {', '.join(names)} FROM {_quoted(contract.table)} WHERE ({', '.join(key_names)}) IN "
         self._place = f"({place})" if len(key_names) > 1 else place
@@ -127,6 +138,21 @@ class Expected:
                     found[row[: self.key_columns]].append(row[self.key_columns :])
         return found
 
+    def counting(self, rows: list[Row], at: datetime | None) -> list[Row]:
+        """Of a key's rows those that a sale of this time should carry: all, unless each is valid for a time of its own.
+
+        Then it is the one that begins last of those that have begun and not ended, of several the one with the greatest
+        surrogate key.
+        """
+        if not self.is_as_of:
+            return rows
+        valid = [
+            (begins or _EVER, surrogate, row)
+            for *row, begins, ends, surrogate in rows
+            if at is not None and (begins is None or begins <= at) and (ends is None or at < ends)
+        ]
+        return [tuple(max(valid, key=lambda one: one[:2])[2])] if valid else []
+
     def _as_arrow_has_them(self, rows: list[Row]) -> Iterator[Row]:
         """A decimal with its scale, a bit as a boolean, a time with its zone: as the contract's types say."""
         if not rows:
@@ -137,17 +163,18 @@ class Expected:
 
 def _compare(rows: list[Row], expected: Expected, tally: _Tally) -> None:
     width = expected.key_columns
+    asked = width + expected.is_as_of
     known = list({row[:width] for row in rows if None not in row[:width]})
     in_master = expected.rows(known)
     for *values, count in rows:
-        key, carried = tuple(values[:width]), tuple(values[width:])
+        key, carried = tuple(values[:width]), tuple(values[asked:])
         tally.facts += count
         tally.rows += 1
         if None in key:
             tally.nulls += count
             candidates = []
         else:
-            candidates = in_master.get(key, [])
+            candidates = expected.counting(in_master.get(key, []), values[width] if expected.is_as_of else None)
             tally.unmatched += 0 if candidates else count
         if carried in (candidates or [expected.unknown_member]):
             continue

@@ -17,7 +17,7 @@ from kafka.errors import KafkaError
 from pipeline.config.contracts import DimensionContract
 from pipeline.plan import Plan
 from pipeline.reconcile.broker import Broker, Place
-from pipeline.reconcile.masters import Expected, connect, keys_as_sent
+from pipeline.reconcile.masters import Expected, asked_by, connect, keys_as_sent
 from pipeline.reconcile.tables import WarehouseTable
 from pipeline.reentry import application_of
 from pipeline.warehouse import record
@@ -119,15 +119,20 @@ def _master(plan: Plan, table: WarehouseTable, row: Row) -> Iterator[Line]:
 
 
 def _now(contract: DimensionContract, table: WarehouseTable, row: Row, connection: Any) -> str:
-    sources = keys_as_sent(contract)
+    sources = asked_by(contract)
     if not all(map(table.has, sources)):
-        return f"not known: {table.contract.name} does not keep the natural key ({', '.join(sources)})"
-    key = tuple(row[source] for source in sources)
+        return f"not known: {table.contract.name} does not keep what it is joined by ({', '.join(sources)})"
+    key = tuple(row[source] for source in keys_as_sent(contract))
     named = ", ".join(f"{part.column} = {_value(value)}" for part, value in zip(contract.natural_key, key, strict=True))
     if None in key:
         return f"{named}: a null key has no master row, ever"
     carried = [field for field in contract.columns if table.has(f"{contract.name}.{field.name}")]
-    rows = Expected(contract, list(contract.columns), connection).rows([key]).get(key, [])
+    expected = Expected(contract, list(contract.columns), connection)
+    rows = expected.rows([key]).get(key, [])
+    if contract.validity and rows:
+        at = row[sources[-1]]
+        named += f", valid at {_value(at)}"
+        rows = expected.counting(rows, at)
     if not rows:
         return f"{named}: {contract.table} has no such row now"
     told = []

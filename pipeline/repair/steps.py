@@ -14,11 +14,17 @@ from pipeline.config.contracts import DimensionContract
 from pipeline.enrich import Dimension
 from pipeline.errors import NotUnique
 from pipeline.master.open import open_master
+from pipeline.master.port import Master
 from pipeline.plan import Plan
 from pipeline.repair.window import is_known
 from pipeline.warehouse import healing
 from pipeline.warehouse.log import TableLog
 from pipeline.warehouse.record import HealingRecord
+
+
+def can_be_healed(contract: DimensionContract, master: Master) -> bool:
+    """Only where a sale has one row at most: a healing changes facts and adds none."""
+    return master.unique or contract.validity is not None
 
 
 @contextmanager
@@ -28,7 +34,7 @@ def opened(plan: Plan, contracts: Sequence[DimensionContract]) -> Iterator[list[
         dimensions = []
         for contract in contracts:
             master = masters.enter_context(open_master(plan.settings.master, contract))
-            if not master.unique:
+            if not can_be_healed(contract, master):
                 raise NotUnique(
                     f"dimension {contract.name}: {contract.table} has no unique index on its natural key, so a sale "
                     f"may have several rows there, each of which would be a fact; a repair changes facts and adds "

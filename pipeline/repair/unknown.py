@@ -53,6 +53,8 @@ def require_columns(facts: TableContract, dimensions: Sequence[DimensionContract
     """Refuse facts that do not keep what a repair goes by."""
     needed = dict.fromkeys(identity_of(facts), "tells a fact from all others")
     for dimension in dimensions:
+        if dimension.validity:
+            needed[columns.of_sale(dimension.validity.at)] = f"says which row of dimension {dimension.name} was valid"
         needed |= dict.fromkeys(natural_key_of(dimension), f"is the natural key of dimension {dimension.name}")
     if by_age:
         needed[columns.TIMESTAMP] = "says how old a fact is (--age-limit)"
@@ -80,7 +82,7 @@ class UnknownFacts:
         self._facts, self._all_cores = facts, all_cores
         sources = [*identity_of(facts), *BOUNDED, columns.TIMESTAMP]
         for dimension in dimensions:
-            sources += [*natural_key_of(dimension), _key_of(dimension)]
+            sources += [*joined_by(dimension), _key_of(dimension)]
         self._sources = [source for source in dict.fromkeys(sources) if source in facts.by_source]
         self._wanted = reduce(lambda one, other: one | other, map(self._is_unknown, dimensions))
         if since is not None:
@@ -120,18 +122,23 @@ class UnknownFacts:
 
     def _is_unknown(self, dimension: DimensionContract) -> Any:
         unknown = self._field(_key_of(dimension)) == columns.UNKNOWN_MEMBER
-        return reduce(lambda one, key: one & self._field(key).is_valid(), natural_key_of(dimension), unknown)
+        return reduce(lambda one, key: one & self._field(key).is_valid(), joined_by(dimension), unknown)
 
     def _field(self, source: str) -> Any:
         return ds.field(self._facts.by_source[source].name)
 
 
 def is_unknown(facts: pa.Table | pa.RecordBatch, dimension: DimensionContract) -> Mask:
-    """Which of these facts have a natural key of this dimension and no row of its master."""
+    """Which of these facts have all that this dimension is joined by, and no row of its master."""
     unknown = np.asarray(pc.equal(facts[_key_of(dimension)], columns.UNKNOWN_MEMBER))
-    for source in natural_key_of(dimension):
+    for source in joined_by(dimension):
         unknown = unknown & np.asarray(facts[source].is_valid())
     return unknown
+
+
+def joined_by(dimension: DimensionContract) -> list[str]:
+    """A sale without any of these has no master row, ever."""
+    return natural_key_of(dimension) + ([columns.of_sale(dimension.validity.at)] if dimension.validity else [])
 
 
 def natural_key_of(dimension: DimensionContract) -> list[str]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pipeline import columns
 from pipeline.config.settings import WorkerSettings
 from pipeline.enrich import Dimension, enrich
-from pipeline.repair.unknown import is_unknown, natural_key_of
+from pipeline.repair.unknown import is_unknown, joined_by
 
 _NEVER_MIND = pa.scalar(0, columns.MESSAGE[columns.TIMESTAMP])
 
@@ -49,7 +49,7 @@ class Window:
 
     def _ask(self, dimension: Dimension, limits: WorkerSettings) -> None:
         rows = np.flatnonzero(self._unknown[dimension.contract.name])
-        sales = self._facts.select(natural_key_of(dimension.contract))
+        sales = self._facts.select(joined_by(dimension.contract))
         # The joins count from it how long a sale has waited, which nobody asks here.
         sales = sales.append_column(columns.TIMESTAMP, pa.repeat(_NEVER_MIND, len(sales)))
         answered = pa.concat_tables(enrich(sales.take(pa.array(rows)), [dimension], limits))

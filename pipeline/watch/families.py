@@ -116,6 +116,10 @@ AUTO_WINDOWS = _counter(
     "millrace_auto_windows_total", ("dimension", "way"),
     "Windows of sales that `auto` fetched rows for: by look-ups, by pages (the rest by look-ups), or by a scan.",
     by_dimension_and(_ways))
+_counter(
+    "millrace_overlapping_sales_total", _DIMENSION,
+    "Sales at whose time several master rows of their key were valid: the one that begins last counts.",
+    each(dimensions, lambda join: join.counts.overlapping))
 CACHE_HITS = _counter(
     "millrace_cache_hits_total", _DIMENSION, "Sales served from memory, remembered absences included.",
     each(dimensions, lambda join: join.counts.hits))

@@ -91,6 +91,16 @@ def without_unique_index(catalogue: Catalogue, dimension: DimensionContract) -> 
     if _proves_one_row(catalogue, names):
         return []
     table, columns = dimension.table, ", ".join(names)
+    if dimension.validity:
+        names.append(dimension.validity.begins)
+        if _proves_one_row(catalogue, names):
+            return []
+        columns = ", ".join(names)
+        return [
+            f"{table} has no usable unique index on exactly ({columns}): of a key's rows that begin at one moment the "
+            f"one with the greatest surrogate key counts. ALTER TABLE {table} ADD UNIQUE INDEX ({columns}) makes sure "
+            f"that there is only one."
+        ]
     return [
         f"{table} has no usable unique index on exactly ({columns}): a key with several rows gives a fact for each. "
         f"If it has one, ALTER TABLE {table} ADD UNIQUE INDEX ({columns}) makes sure of it, and the joins faster."
