@@ -13,6 +13,7 @@ from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionAnswer, Offsets, TaskAnswer, decode, encode
 from pipeline.joins.counts import JoinStatistics
 from pipeline.master.port import ReadCount, Reads
+from pipeline.master.share import Used
 from pipeline.warehouse.port import FileAction
 
 SHORT = settings(max_examples=30, deadline=None)  # a busy machine is no failure
@@ -56,6 +57,8 @@ def answers(draw: st.DrawFn) -> TaskAnswer:
         phases=draw(st.dictionaries(st.sampled_from(["parse", "write"]), st.floats(0, 100))),
         peak_bytes=draw(st.integers(0, 10**10)),
         workers=draw(st.lists(st.text(), max_size=3, unique=True).map(sorted)),
+        used=draw(st.lists(st.builds(Used, st.floats(0, 1), st.integers(0, 9), st.integers(0, 999)), max_size=2)),
+        sessions=draw(st.integers(0, 64)),
     )
 
 
