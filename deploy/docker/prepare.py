@@ -19,7 +19,7 @@ PARTITIONS = 4
 def main() -> None:
     wanted = settings.load()
     fill_empty_tables(wanted.master, _sizes(os.environ.get("MILLRACE_SIZES", "200000,50000,500")))
-    Sender(wanted.kafka.bootstrap, wanted.kafka.client).prepare(wanted.kafka.topics, PARTITIONS)
+    Sender(wanted.kafka.bootstrap, wanted.kafka.librdkafka).prepare(wanted.kafka.topics, PARTITIONS)
     print(f"topics {', '.join(wanted.kafka.topics)} are there")
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from pipeline.config.checks import are_offsets, is_period, need
 from pipeline.config.loader import OtherTables, load_tree
 from pipeline.config.measures import Bytes, Place, Seconds, Secret
-from pipeline.config.references import is_open_secret, resolved
+from pipeline.config.references import resolved
 from pipeline.errors import BadSetting
 
 WORKER_BASE = 384 << 20  # an idle worker with its libraries loaded, measured at 292 MiB, 115 of them its own alone
@@ -246,17 +246,6 @@ class Settings:
                 f"Raise worker.memory, or lower worker.window_bytes or the dimensions' memory.",
                 about=["worker.memory", "worker.window_bytes", *(f"dimensions.{n}.memory" for n in self.dimensions)],
             )
-
-
-def that_travel(settings: Settings) -> list[str]:
-    """The settings that are secrets themselves, and go to the workers with the plan."""
-    found = ["master.password"] if settings.master.password and not settings.master.password_file else []
-    kafka, store = settings.kafka, settings.warehouse.storage_options
-    tables = {"kafka.client": kafka.client, "kafka.client_java": kafka.client_java, "warehouse.storage_options": store}
-    tables["kafka.client_librdkafka"] = kafka.client_librdkafka
-    return found + [
-        f"{table}.{n}" for table, of in tables.items() for n, value in of.items() if is_open_secret(n, value)
-    ]
 
 
 def load(

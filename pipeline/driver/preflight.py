@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 
 from pipeline import joins
-from pipeline.config.settings import Settings, that_travel
+from pipeline.config.references import is_open_secret
+from pipeline.config.settings import Settings
 from pipeline.driver.topics import ANSWER_WITHIN, Topics
 from pipeline.kafka.client import client_of
 from pipeline.master.open import open_master
@@ -36,6 +37,17 @@ def leaving_secrets(settings: Settings) -> str:
         f"{', '.join(found)}: these secrets are sent to all workers with the plan. Name a file that each machine has "
         f"(master.password_file, ${{file:…}} in [kafka.client]), or give the machines a role for the store."
     )
+
+
+def that_travel(settings: Settings) -> list[str]:
+    """The settings that are secrets themselves, and go to the workers with the plan."""
+    found = ["master.password"] if settings.master.password and not settings.master.password_file else []
+    kafka, store = settings.kafka, settings.warehouse.storage_options
+    tables = {"kafka.client": kafka.client, "kafka.client_java": kafka.client_java, "warehouse.storage_options": store}
+    tables["kafka.client_librdkafka"] = kafka.client_librdkafka
+    return found + [
+        f"{table}.{n}" for table, of in tables.items() for n, value in of.items() if is_open_secret(n, value)
+    ]
 
 
 def check_topics(plan: Plan, within: float = ANSWER_WITHIN) -> None:

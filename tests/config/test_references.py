@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config.settings import Settings, load, that_travel
+from pipeline.config.settings import Settings, load
+from pipeline.driver.preflight import that_travel
 from pipeline.errors import BadSetting
 from pipeline.kafka.client import client_of
 

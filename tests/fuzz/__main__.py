@@ -27,7 +27,8 @@ def main() -> int:
         return 0
     defects = 0
     for target in given.targets:
-        run = (guided if given.guided else seeded)(target, given.seed, given.seconds)
+        way = guided if given.guided and module_of(target).READS else seeded
+        run = way(target, given.seed, given.seconds)
         told = f"{target}: {run.executions:,} executions in {run.seconds:.0f} s, seed {given.seed}"
         if run.defect:
             kept = Path(f"fuzz-{target}-{given.seed}.bin")
@@ -39,7 +40,7 @@ def main() -> int:
         if given.results:
             line = {key: value for key, value in asdict(run).items() if key != "found"}
             with given.results.open("a") as file:
-                file.write(json.dumps(line | {"how": "guided" if given.guided else "seeded"}) + "\n")
+                file.write(json.dumps(line | {"how": way.__name__}) + "\n")
     return min(defects, 1)
 
 

@@ -57,7 +57,8 @@ def seeded(target: str, seed: int, seconds: float = float("inf"), most: int = 1 
 
 
 def guided(target: str, seed: int, seconds: float) -> Run:
-    """Inputs that atheris makes of the target's by what they reach in the code. Compiled loops run as plain Python."""
+    """Inputs that atheris makes of the target's own by what they reach in the code (`READS`). Compiled loops run as
+    plain Python."""
     return _watched(target, seed, ["guided", str(seconds), "0"], {"NUMBA_DISABLE_JIT": "1"})
 
 
