@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from datetime import datetime, timezone
 from pipeline.config.settings import Settings
 from pipeline.driver import continuity, topic_checks
 from pipeline.driver.checkpoint import Checkpoint
-from pipeline.driver.origin import Gap, Origin, of_note
+from pipeline.driver.origin import Gap, Origin, account, of_note
 from pipeline.driver.session import open_session
 from pipeline.driver.topics import Topics
 from pipeline.errors import BadSetting, WarehouseRefused
@@ -65,7 +63,7 @@ def skip(settings: Settings, topics: list[str], reason: str = "") -> list[Gap]:
                 f"--topic {', '.join(unknown)}: this stream reads {', '.join(sorted(following)) or 'none'}."
             )
         chosen = {topic: following[topic] for topic in topics}
-        by, at = _account(), datetime.now(timezone.utc).isoformat(timespec="seconds")
+        by, at = account(), datetime.now(timezone.utc).isoformat(timespec="seconds")
         gone = topic_checks.missing(Topics(settings.kafka), chosen)
         gaps = [Gap(each.topic, each.partition, each.first, each.last, by, at, reason) for each in gone]
         if gaps:
@@ -78,13 +76,6 @@ def skip(settings: Settings, topics: list[str], reason: str = "") -> list[Gap]:
             stream.warehouse.commit(Batch(batch, [], {}, origin.as_note()))
             checkpoint.finish(batch)
         return gaps
-
-
-def _account() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return f"uid {os.getuid()}"
 
 
 @contextmanager

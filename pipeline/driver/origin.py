@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,3 +90,11 @@ def of_note(note: Mapping[str, Any] | None) -> Origin:
     ('c1', {})
     """
     return msgspec.convert(dict(note or {}), Origin)
+
+
+def account() -> str:
+    """Who runs this process, for a note of what was decided."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"uid {os.getuid()}"

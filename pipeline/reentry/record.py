@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
+
+from pipeline.driver.origin import account
 
 
 def application_of(job: str) -> str:
@@ -26,22 +25,8 @@ class Reentry(msgspec.Struct, frozen=True, omit_defaults=True):
     what: str  # replay, or backfill
     offsets: dict[str, list[int]]  # by "topic/partition": of a replay each, of a backfill the first, the last, how many
     reason: str = ""
-    by: str = msgspec.field(default_factory=lambda: _account())
+    by: str = msgspec.field(default_factory=account)
     at: str = msgspec.field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
 
     def as_note(self) -> dict[str, Any]:
         return dict(msgspec.to_builtins(self))
-
-    def __str__(self) -> str:
-        return f"by millrace {self.what}, {self.by}, {self.at}{f': {self.reason}' if self.reason else ''}"
-
-
-def of_note(note: Mapping[str, Any]) -> Reentry:
-    return msgspec.convert(dict(note), Reentry)
-
-
-def _account() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return f"uid {os.getuid()}"
