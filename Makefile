@@ -1,6 +1,6 @@
 # `make` lists what can be made. Everything else is in deploy/setup.sh and in the command `millrace`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-mysql fuzz sbom bench bench-papers bench-peers lint setup lock clean
+.PHONY: help demo test test-slow test-mysql fuzz soak sbom bench bench-papers bench-peers lint setup lock clean
 
 VENV := .venv/bin
 # More for pytest: make test ARGS="tests/driver -k jars"
@@ -32,6 +32,9 @@ fuzz: setup ## hostile bytes for what reads bytes from outside, a minute each: A
 
 sbom: ## what is in the image, as a CycloneDX list: make sbom ARGS="--store s3" > sbom.json
 	@python3 deploy/sbom.py $(ARGS)
+
+soak: setup ## faults at random against a real job, 300 unless you say ARGS="--faults 40 --seed 7"; then tests/faults/RESULTS.md
+	$(VENV)/python -m tests.faults.soak $(ARGS)
 
 bench: setup ## the benchmarks; raw results go to tests/benchmarks/results, and from there into README.md
 	$(VENV)/python tests/benchmarks/end_to_end.py

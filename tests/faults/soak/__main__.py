@@ -1,0 +1,37 @@
+"""`python -m tests.faults.soak --faults 40 --seed 7`: faults against a real job, then RESULTS.md of what was found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from tests.faults.soak import page
+from tests.faults.soak.kinds import KINDS
+from tests.faults.soak.run import Record, append, soak
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(prog="tests.faults.soak", description=__doc__)
+    words.add_argument("--faults", type=int, default=300)
+    words.add_argument("--seed", type=int, default=7, help="of kinds, moments and the order of the algorithms")
+    words.add_argument("--minutes", type=float, default=float("inf"), help="no fault begins later")
+    words.add_argument("--only", action="append", choices=list(KINDS), help="these kinds; may be repeated")
+    words.add_argument("--page", action="store_true", help="only write RESULTS.md anew")
+    given = words.parse_args()
+    if not given.page:
+        raw = page.RAW / f"soak-{given.seed}.jsonl"
+        raw.unlink(missing_ok=True)
+
+        def say(record: Record) -> None:
+            append(raw, record)
+            print(json.dumps(record), flush=True)
+
+        folder = Path(tempfile.mkdtemp(prefix="millrace-soak-"))
+        print(f"servers, tables and the job's log are in {folder}", flush=True)
+        soak(folder, given.seed, given.faults, given.minutes * 60, given.only or tuple(KINDS), say)
+    page.PAGE.write_text(page.written())
+
+
+main()
