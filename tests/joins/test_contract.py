@@ -17,8 +17,8 @@ from tests.joins.harness import VARIANTS, answer, drive, oracle, smallest_memory
 from tests.joins.workloads import Workload, as_keys, master_table, thousands, workloads
 
 pytestmark = pytest.mark.parametrize("variant", VARIANTS, ids=str)
-thoroughly = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-briefly = settings(thoroughly, max_examples=10)
+thoroughly = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+briefly = settings(thoroughly, max_examples=6)  # each run draws others
 
 # The least memory of the others grows with the square root of R: that of their directory, or queue, of pages.
 NEED_THE_SAME_FOR_EVERY_MASTER = {"inlj", "partitioned", "ssij", "auto"}
