@@ -188,7 +188,7 @@ def test_of_a_table_with_a_type_that_is_not_known_every_change_is_told_as_all_of
 
 
 def test_a_key_that_cannot_be_read_is_told_as_all_of_the_table(server, monkeypatch):
-    monkeypatch.setattr("pipeline.master.mysql.binlog.target._CODECS", {"latin1": "no such codec"})
+    monkeypatch.setattr("pipeline.master.mysql.binlog.charsets._CODECS", {"latin1": "no such codec"})
     server.table("code VARCHAR(20) CHARACTER SET latin1", [["ale"]])
     feed = Followed(server, {"code": "string"})
     for number in range(2):

@@ -23,6 +23,9 @@ WRITES, UPDATES, DELETES = (
 )  # of rows, as MySQL 5.1 and MariaDB write them, and as MySQL does
 PARTIAL_UPDATES = 39
 COMPRESSED = range(165, 172)  # by MariaDB's log_bin_compress: queries and rows
+COMPRESSED_QUERY, COMPRESSED_ROWS = COMPRESSED[0], COMPRESSED[1:]
+_NAMED, _ANONYMOUS, _TAGGED, _MARIADB = 33, 34, 42, 162
+GTIDS = {_NAMED, _ANONYMOUS, _TAGGED, _MARIADB}  # what begins a transaction
 
 _DUMP, _WITHOUT_WAITING_FOREVER = 0x12, 0
 _END, _ERROR = b"\xfe", b"\xff"
@@ -33,6 +36,8 @@ _ZSTD, _PLAIN = 0, 255
 _MOST = 1 << 30  # bytes of an event: more no server may be told to write (max_allowed_packet)
 # What it ends in to read bytes that are not as they should be.
 UNREADABLE = (IndexError, KeyError, ValueError, struct.error, pa.ArrowException)
+_TIMES = 42  # bytes of a GTID event before its times, each of seven bytes
+_ELSEWHERE = 1 << 55  # marks that another server committed it first; its time is the next
 
 
 class Event(NamedTuple):
@@ -61,6 +66,17 @@ class Place:
         server, _, rest = text.partition("/")
         file, _, offset = rest.rpartition(":")
         return cls(server, file, int(offset))
+
+
+def committed_at(gtid: Event) -> int:
+    """Microseconds since 1970 of the transaction that begins here. MariaDB knows seconds, MySQL the commit's own time,
+    on the server where it was made."""
+    if gtid.kind in (_NAMED, _ANONYMOUS) and len(gtid.body) >= _TIMES + 7:
+        here = int.from_bytes(gtid.body[_TIMES : _TIMES + 7], "little")
+        if not here & _ELSEWHERE:
+            return here
+        return int.from_bytes(gtid.body[_TIMES + 7 : _TIMES + 14], "little")
+    return gtid.at * 1_000_000
 
 
 class LogDamaged(OSError):

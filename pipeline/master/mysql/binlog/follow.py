@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import defaultdict
 from collections.abc import Generator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pyarrow as pa
 import pymysql
 
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import MasterData
-from pipeline.errors import FeedRefused
 from pipeline.master.feed import Changes
 from pipeline.master.mysql.binlog import events
 from pipeline.master.mysql.binlog.events import Event, EventStream, LogDamaged, Place
 from pipeline.master.mysql.binlog.rows import Values, wanted_values
+from pipeline.master.mysql.binlog.server import LogServer, is_place_gone
+from pipeline.master.mysql.binlog.statements import BRACKETS, concerns, ends_transaction, statement_of
 from pipeline.master.mysql.binlog.tables import LoggedTable, logged_table, table_number
 from pipeline.master.mysql.binlog.target import Target
 from pipeline.master.mysql.catalogue import Catalogue
@@ -31,13 +31,8 @@ _SILENCE = 10.0  # seconds without even a heartbeat: the connection is gone
 _GATHER = 0.01  # seconds in which more may come, so that busy times do not make a piece of every transaction
 _MOST_KEYS = 100_000  # of a dimension in one piece; more are told as all of it
 _MOST_TABLES = 1_000  # whose descriptions are remembered
-_NO_SUCH_STATEMENT, _NO_SUCH_PLACE = 1064, 1236
-_DENIED = (1045, 1227)
 _ROWS = {*events.WRITES, *events.UPDATES, *events.DELETES}
 _UNREADABLE = {events.LOAD_QUERY, events.INCIDENT, *events.COMPRESSED}
-_BRACKETS = (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT")  # around rows
-_DROPS_ALL = re.compile(rb"DROP\s+(DATABASE|SCHEMA)\b", re.IGNORECASE)
-_GRANT = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the account of master.user"
 
 
 class BinlogFeed:
@@ -45,6 +40,7 @@ class BinlogFeed:
 
     def __init__(self, settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> None:
         self._settings, self._dimensions = settings, dimensions
+        self._server = LogServer(settings)
         self._targets: dict[tuple[str, str], list[Target]] = {}
         self._tables: dict[int, tuple[bytes, LoggedTable, list[Target]]] = {}
         self._catalogue_is_old = True
@@ -55,24 +51,21 @@ class BinlogFeed:
         self._place, self._at = Place("", "", 0), 0.0
 
     def follow(self, place: str = "") -> Generator[Changes, None, None]:
-        with closing(connect(address_of(self._settings))) as driver:
+        with closing(connect(address_of(self._settings))) as driver, self._server.denials_told():
             try:
                 yield from self._follow(driver, place)
             except pymysql.MySQLError as error:
-                if error.args[:1] == (_NO_SUCH_PLACE,) and place:
-                    log.warning("the server's log no longer has what came after %s (%s)", place, error)
-                    yield from self.follow()
-                elif error.args[0] in _DENIED:
-                    raise FeedRefused(f"{self._where} does not let its log be followed: {error}. {_GRANT}.") from error
-                else:
+                if not (is_place_gone(error) and place):
                     raise
+                log.warning("the server's log no longer has what came after %s (%s)", place, error)
+                yield from self.follow()
 
     def _follow(self, driver: SocketDriver, place: str) -> Generator[Changes, None, None]:
-        server = self._require_rows(driver)
-        self._place = Place.parse(place) if place else self._now(driver, server)
+        server = self._server.require_rows(driver)
+        self._place = Place.parse(place) if place else self._server.now(driver, server)
         if self._place.server != server:
-            log.warning("%s is another server than before: its log is followed from now on", self._where)
-            place, self._place = "", self._now(driver, server)
+            log.warning("%s is another server than before: its log is followed from now on", self._server.where)
+            place, self._place = "", self._server.now(driver, server)
         self._read_catalogue()
         self._found.clear()  # of a transaction that was broken off: it will be told whole
         if not place:
@@ -87,7 +80,7 @@ class BinlogFeed:
                 continue
             try:
                 self._note(event)
-                ends = self._ends_transaction(event)
+                ends = ends_transaction(event)
             except events.UNREADABLE as error:
                 raise LogDamaged.near(f"{stream.file}:{stream.offset}", error) from error
             if ends:
@@ -107,7 +100,7 @@ class BinlogFeed:
             _, targets = self._described(body)
             self._all("binlog_row_value_options = PARTIAL_JSON", *targets)
         elif kind == events.QUERY:
-            self._query(_statement(body))
+            self._query(statement_of(body))
         elif kind in _UNREADABLE:
             self._everything(f"an event of kind {kind}, which is not read")
 
@@ -151,10 +144,10 @@ class BinlogFeed:
             # Its rows stood in the log when it was prepared, and are seen only now.
             self._everything("XA transactions")
             return
-        if statement.startswith(_BRACKETS):
+        if statement.startswith(BRACKETS):
             return
         for dimension in self._dimensions.values():
-            if _DROPS_ALL.match(statement) or _names(statement, dimension.table):
+            if concerns(statement, dimension.table):
                 self._all_of.add(dimension.name)
                 self._altered.add(dimension.name)
                 self._catalogue_is_old = True
@@ -193,36 +186,6 @@ class BinlogFeed:
         self._altered.clear()
         return changes
 
-    @staticmethod
-    def _ends_transaction(event: Event) -> bool:
-        if event.kind == events.QUERY:
-            return not _statement(event.body).startswith(b"BEGIN")
-        return event.kind in (events.XID, events.XA_PREPARE, events.PAYLOAD)
-
-    def _require_rows(self, driver: SocketDriver) -> str:
-        """That there is a log, and of rows; by which name the server is known."""
-        names = "'log_bin', 'binlog_format', 'server_uuid', 'server_uid', 'hostname', 'server_id'"
-        rows = ask(driver, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
-        known = {_text(name): _text(value) for name, value in rows}
-        if known.get("log_bin") != "ON":
-            raise FeedRefused(self._no_log)
-        if (form := known.get("binlog_format", "ROW")) != "ROW":
-            raise FeedRefused(f"{self._where} has binlog_format = {form}; it must be ROW.")
-        own = known.get("server_uuid") or known.get("server_uid")
-        return (own or f"{known['hostname']}.{known['server_id']}").replace("/", "_")
-
-    def _now(self, driver: SocketDriver, server: str) -> Place:
-        try:
-            rows = ask(driver, "SHOW BINARY LOG STATUS")
-        except pymysql.MySQLError as error:
-            if error.args[:1] != (_NO_SUCH_STATEMENT,):
-                raise
-            rows = ask(driver, "SHOW MASTER STATUS")  # as older servers and MariaDB call it
-        if not rows:
-            raise FeedRefused(self._no_log)
-        file, offset, *_ = rows[0]
-        return Place(server, _text(file), int(offset or 0))
-
     def _read_catalogue(self) -> None:
         self._targets = {}
         with closing(connect(address_of(self._settings))) as driver:
@@ -232,33 +195,3 @@ class BinlogFeed:
                     at = (self._settings.database.casefold(), contract.table.casefold())
                     self._targets.setdefault(at, []).append(target)
         self._catalogue_is_old = False
-
-    @property
-    def _no_log(self) -> str:
-        return f"{self._where} writes no binary log. Start it with log_bin and a server_id, or set master.feed to off."
-
-    @property
-    def _where(self) -> str:
-        return f"{self._settings.user}@{self._settings.host}:{self._settings.port}"
-
-
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode()
-
-
-def _names(statement: bytes, table: str) -> bool:
-    """Whether a statement may be about a table: in which character set it names others than ASCII is not known.
-
-    >>> _names(b"ALTER TABLE `Product` ADD x INT", "product"), _names(b"DROP TABLE by_product", "product")
-    (True, False)
-    """
-    word = rb"(?<![\w$])" + re.escape(table.encode()) + rb"(?![\w$])"
-    return not table.isascii() or re.search(word, statement, re.IGNORECASE) is not None
-
-
-def _statement(body: bytes) -> bytes:
-    """Behind the header, the status variables, and the name of the database."""
-    database, variables = body[8], int.from_bytes(body[11:13], "little")
-    with suppress(IndexError):
-        return body[13 + variables + database + 1 :].lstrip()
-    return b""

@@ -73,7 +73,7 @@ def _columns(kinds: bytes, about: bytes) -> tuple[LoggedColumn, ...]:
             columns.append(LoggedColumn(kind, about[at + 1] + (about[at] > 0), varies=False))
             at += 2
         elif kind == _DECIMAL:
-            columns.append(LoggedColumn(kind, _decimal_bytes(about[at], about[at + 1]), varies=False))
+            columns.append(LoggedColumn(kind, decimal_bytes(about[at], about[at + 1]), varies=False))
             at += 2
         elif kind in _VARYING:
             [longest] = struct.unpack_from("<H", about, at)
@@ -95,9 +95,9 @@ def _string(first: int, second: int) -> LoggedColumn:
     return LoggedColumn(STRING, 1 if longest < 256 else 2, varies=True)
 
 
-def _decimal_bytes(digits: int, decimals: int) -> int:
+def decimal_bytes(digits: int, decimals: int) -> int:
     """
-    >>> _decimal_bytes(10, 2), _decimal_bytes(18, 9)
+    >>> decimal_bytes(10, 2), decimal_bytes(18, 9)
     (5, 8)
     """
     whole = digits - decimals

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from pipeline import keys
 from pipeline.config.contracts import DimensionContract
+from pipeline.master.mysql.binlog.charsets import as_utf8
 from pipeline.master.mysql.binlog.rows import Values
 from pipeline.master.mysql.binlog.tables import INTEGERS, TEXTS, LoggedTable
 from pipeline.master.mysql.catalogue import INTEGERS as INTEGER_TYPES
@@ -19,23 +19,6 @@ from pipeline.master.mysql.catalogue import Catalogue, Column
 
 Meaning = Callable[[bytes], Any]
 
-_AS_IT_IS = {"", "binary", "ascii", "utf8", "utf8mb3", "utf8mb4"}
-# Python's names of the character sets that have another one there.
-_CODECS = {
-    "latin1": "cp1252",
-    "koi8r": "koi8_r",
-    "koi8u": "koi8_u",
-    "sjis": "shift_jis",
-    "ujis": "euc_jp",
-    "eucjpms": "euc_jp",
-    "euckr": "euc_kr",
-    "tis620": "tis_620",
-    "macroman": "mac_roman",
-    "ucs2": "utf-16-be",
-    "utf16": "utf-16-be",
-    "utf16le": "utf-16-le",
-    "utf32": "utf-32-be",
-}
 _TYPES = {"int64": pa.int64(), "uint64": pa.uint64(), "string": pa.binary(), "binary": pa.binary()}
 _BOUNDS = {"int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
 
@@ -100,14 +83,7 @@ def _meaning(column: Column) -> Meaning:
         # The log leaves out the zeros at the end.
         width = int(re.sub(r"\D", "", column.column_type) or 1)
         return lambda value: value.ljust(width, b"\0")
-    if column.character_set in _AS_IT_IS:
-        return lambda value: value
-    codec = _CODECS.get(column.character_set, column.character_set)
-    try:
-        codecs.lookup(codec)
-    except LookupError:
-        return _not_known
-    return lambda value: value.decode(codec).encode()
+    return as_utf8(column.character_set) or _not_known
 
 
 def _not_known(value: bytes) -> bytes:
