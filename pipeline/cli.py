@@ -37,6 +37,7 @@ from pipeline.commands import (
     sql,
     status,
     submit,
+    sync,
     top,
     topic,
     up,
@@ -47,7 +48,7 @@ from pipeline.watch import logs
 
 COMMANDS = (
     demo, up, down, sql, seed, generate, grants, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
-    bundle, why, maintain, repair, backfill, rewind, skip, settings, contracts, joins,
+    bundle, why, maintain, repair, backfill, sync, rewind, skip, settings, contracts, joins,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -56,9 +56,9 @@ def unpack(keys: pa.Array, types: Sequence[str]) -> list[pa.Array]:
     ['ale']
     """
     if len(types) == 1:
-        return [keys.view(pa.uint64()) if types[0] == "uint64" else keys.cast(_ARROW[types[0]])]
+        return [keys.view(pa.uint64()) if types[0] == "uint64" else keys.cast(ARROW[types[0]])]
     if not len(keys):
-        return [pa.array([], _ARROW[kind]) for kind in types]
+        return [pa.array([], ARROW[kind]) for kind in types]
     keys = keys.cast(pa.binary())
     offsets = np.frombuffer(keys.buffers()[1], np.int32, len(keys) + 1, keys.offset * 4).astype(np.int64)
     data = np.frombuffer(keys.buffers()[2] or b"", np.uint8)
@@ -70,12 +70,12 @@ def unpack(keys: pa.Array, types: Sequence[str]) -> list[pa.Array]:
         if kind in ("int64", "uint64"):
             columns.append(pa.array(np.ascontiguousarray(slot).view(kind)))
         else:
-            columns.append(_ragged(data, start, slot).cast(_ARROW[kind]))
+            columns.append(_ragged(data, start, slot).cast(ARROW[kind]))
             start = start + slot
     return columns
 
 
-_ARROW = {"int64": pa.int64(), "uint64": pa.uint64(), "string": pa.string(), "binary": pa.binary()}
+ARROW = {"int64": pa.int64(), "uint64": pa.uint64(), "string": pa.string(), "binary": pa.binary()}
 
 
 def _plain(column: pa.Array) -> pa.Array:

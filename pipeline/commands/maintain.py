@@ -23,6 +23,7 @@ def command(
     set_: Set = None,
 ) -> None:
     """Keep the warehouse tables quick and small: OPTIMIZE, log and checkpoint retention, VACUUM."""
+    from pipeline import history
     from pipeline.driver.session import open_session
     from pipeline.plan import resolve
     from pipeline.warehouse import maintain, places
@@ -39,7 +40,7 @@ def command(
     spark = open_session(plan.settings)
     try:
         with places.told(places.tables(plan.settings)):
-            maintain.maintain(spark, plan, wishes, say=lambda line: print(line, flush=True))
+            maintain.maintain(spark, plan, wishes, lambda line: print(line, flush=True), history.tables(plan))
     finally:
         spark.stop()
 

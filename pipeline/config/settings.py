@@ -147,10 +147,12 @@ class DimensionSettings:
     absent_staleness: Seconds = Seconds(10)
     batch: int = 0
     skew: float = 1.0
+    history: str = "off"
     joins: OtherTables = field(default_factory=OtherTables)
 
     def __post_init__(self) -> None:
         need(0 <= self.skew <= 3, "skew", self.skew, "Zipf's exponent of the keys, from 0 (all alike) to 3")
+        need(self.history in ("off", "type 1", "type 2"), "history", self.history, "off, type 1 or type 2")
         need(self.batch >= 0, "batch", self.batch, "at least 1 key a query, or 0: as the join's own table says")
 
 

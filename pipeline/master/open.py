@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import MasterData
 from pipeline.master.feed import Feed
+from pipeline.master.images import RowImages
+from pipeline.master.mysql.binlog.images import LogImages
 from pipeline.master.mysql.feeds import feed_of
 from pipeline.master.mysql.grants import statements
 from pipeline.master.mysql.master import MySqlMaster
@@ -54,3 +56,8 @@ def grants(settings: MasterData, dimensions: Mapping[str, DimensionContract], ho
 def open_feed(settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> Feed:
     """What tells of changes in these dimensions' master tables. Nothing is opened before it is followed."""
     return feed_of(settings, dimensions)
+
+
+def open_images(settings: MasterData, dimension: DimensionContract) -> RowImages:
+    """What tells the changes of this dimension's rows. Nothing is opened before it is asked."""
+    return LogImages(settings, dimension)

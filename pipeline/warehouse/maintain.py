@@ -50,9 +50,15 @@ class SmallFiles:
         return math.ceil(self.bytes / target)
 
 
-def maintain(spark: SparkSession, plan: Plan, wishes: Wishes, say: Callable[[str], None] = print) -> None:
+def maintain(
+    spark: SparkSession,
+    plan: Plan,
+    wishes: Wishes,
+    say: Callable[[str], None] = print,
+    histories: Sequence[TableContract] = (),
+) -> None:
     """Do, or with `dry_run` only tell, what each table needs."""
-    contracts = [plan.facts, plan.rejects]
+    contracts = [plan.facts, plan.rejects, *histories]
     if unknown := wishes.forced - {contract.name for contract in contracts}:
         raise BadSetting(f"{sorted(unknown)} are no tables of this warehouse: {', '.join(c.name for c in contracts)}.")
     warehouse = plan.settings.warehouse

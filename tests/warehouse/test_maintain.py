@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +18,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from pipeline.config.settings import JobSettings, Settings, SparkSettings
+from pipeline import history
+from pipeline.config.settings import DimensionSettings, JobSettings, Settings, SparkSettings
 from pipeline.driver.session import open_session
 from pipeline.errors import BadSetting, WarehouseRefused
+from pipeline.history.layout import HistoryLayout
+from pipeline.history.record import SyncRecord
+from pipeline.history.table import HistoryTable
+from pipeline.history.versions import Edit, Version
 from pipeline.plan import Plan, resolve
 from pipeline.warehouse.maintain import maintain, refuse_what_is_not_safe
 from pipeline.warehouse.port import Batch
@@ -217,3 +222,26 @@ def test_the_script_runs_by_itself_and_says_that_there_is_nothing_yet(tmp_path: 
         "fact_sales: there is no such table yet, nothing to do",
         "sales_rejects: there is no such table yet, nothing to do",
     ]
+
+
+def test_the_histories_of_dimensions_are_maintained_too_and_go_on(spark, plan) -> None:
+    settings = replace(plan.settings, dimensions={"store": DimensionSettings(history="type 2")})
+    plan = replace(plan, settings=settings)
+    table = HistoryTable(HistoryLayout(plan.dimensions["store"], keeps_ended=True), settings.warehouse)
+    table.open()
+    at = datetime(2026, 11, 19, 12, 0, 0, 250_001, timezone.utc)
+    said = SyncRecord("store", 0, "server/log.1:4", 0, "", 1, "server/log.1:4", at, 1, "the history begins")
+    for number in range(1, 5):
+        version = Version(number, (f"S-{number}", number, at, "Graz", "south"), at, said.epoch_place)
+        said = said.next(next_number=number + 1)
+        table.commit(Edit(begun={number: version}), said)
+    keys = [(f"S-{number}",) for number in range(1, 5)]
+    before = sorted(table.present(keys), key=lambda version: version.number)
+    lines: list[str] = []
+    maintain(spark, plan, Wishes(), lines.append, history.tables(plan))
+    assert "dim_store: merge 4 small files of 1 closed partitions into about 1: 4 became 1" in lines
+    assert table.newest() == said
+    assert sorted(table.present(keys), key=lambda version: version.number) == before
+    ended = before[1].ended(at, "server/log.1:9#1")
+    table.commit(Edit(changed={2: ended}), said.next())
+    assert {version.number for version in table.present(keys)} == {1, 3, 4}

@@ -35,7 +35,23 @@ def concerns(statement: bytes, table: str) -> bool:
     >>> concerns(b"drop database shop", "product")
     True
     """
-    if _DROPS_ALL.match(statement) or not table.isascii():
-        return True
-    word = rb"(?<![\w$])" + re.escape(table.encode()) + rb"(?![\w$])"
-    return re.search(word, statement, re.IGNORECASE) is not None
+    return bool(_DROPS_ALL.match(statement)) or _names(statement, table)
+
+
+def concerns_in(database: str, body: bytes, table: str) -> bool:
+    """The same, if it is known in which database the table is: of the others' tables some may have its name."""
+    statement = statement_of(body)
+    if _DROPS_ALL.match(statement):
+        return _names(statement, database)
+    is_here = _default_database(body).casefold() == database.casefold() or _names(statement, database)
+    return is_here and _names(statement, table)
+
+
+def _default_database(body: bytes) -> str:
+    at = 13 + int.from_bytes(body[11:13], "little")
+    return body[at : at + body[8]].decode("utf-8", "replace")
+
+
+def _names(statement: bytes, name: str) -> bool:
+    word = rb"(?<![\w$])" + re.escape(name.encode()) + rb"(?![\w$])"
+    return not name.isascii() or re.search(word, statement, re.IGNORECASE) is not None
