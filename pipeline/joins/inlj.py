@@ -38,7 +38,7 @@ class IndexNestedLoopJoin(Algorithm):
 
     Departures from the paper
         hybridjoin-2011 (section 3) asks for one sale at a time, each for itself: that is `batch=1`. Larger batches send
-        distinct keys in one `IN` list and share the answers. Where a key may have many rows, see InPieces.
+        distinct keys in one statement and share the answers. Where a key may have many rows, see InPieces.
 
     Example
         >>> from pipeline.joins import Options, make

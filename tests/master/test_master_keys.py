@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.keys import pack
+from pipeline.master.mysql import keytable
 from tests.kit.master_fixtures import Server, dimension, found
 
 pytestmark = pytest.mark.mysql
@@ -20,6 +21,12 @@ COLLATIONS = [
     ("utf16", "utf16_unicode_ci"),
 ]
 NASTY = ["", "'", '"', "\\", "\\'", "a\0b", "a\nb\r\x1a", "%s %", "`", "--", "x'41'", "é", "日本", "😀", "k" * 200]
+
+
+@pytest.fixture(params=[1, 1 << 30], ids=["as a table", "as a list"], autouse=True)
+def how_keys_are_asked_for(request, monkeypatch):
+    """Keys come to the server as a table from so many on."""
+    monkeypatch.setattr(keytable, "LEAST", request.param)
 
 
 @pytest.fixture

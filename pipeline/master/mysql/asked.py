@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,18 +24,26 @@ class AskedKeys:
     keys: pa.Array
     schema: pa.Schema
     request: Request | None = None  # none: none of the keys can exist
+    unique: bool = False  # no key has more than one row
     later: list[Callable[[], pa.Table]] = field(default_factory=list)  # for keys that the statement had no room for
 
     def answer(self) -> pa.Table:
         if self.request is None:
             return self.schema.empty_table()
         answer = self.reader.decode("lookup", self.reader.receive("lookup", self.request))
-        asked_for = pc.is_in(answer[KEY], value_set=self.keys)
-        if pc.all(asked_for).as_py() is False:
-            answer = answer.filter(asked_for)
+        answer = self._wanted(answer)
         if self.later:
             return pa.concat_tables([answer, *(look_up() for look_up in self.later)]).combine_chunks()
         return answer
+
+    def _wanted(self, answer: pa.Table) -> pa.Table:
+        """Rows with one of the keys, byte for byte; and where no key has two rows, no row twice."""
+        which = pc.index_in(answer[KEY], value_set=self.keys)
+        if which.null_count:
+            answer, which = answer.filter(which.is_valid()), which.drop_null()
+        if self.unique and len(which) and np.bincount(which).max() > 1:
+            answer = answer.take(pa.array(np.sort(np.unique(which, return_index=True)[1])))
+        return answer.combine_chunks()
 
     def abandon(self) -> None:
         if self.request is not None:

@@ -95,8 +95,8 @@ class Catalogue:
         natural = self.key_index(names)
         return natural if natural and is_unique_over(natural, names) else None
 
-    def statements(self, dimension: DimensionContract) -> Statements:
-        """The reads of this table."""
+    def statements(self, dimension: DimensionContract, reads_json: bool) -> Statements:
+        """The reads of this table; `reads_json`: the server can take keys as JSON."""
         keys = [self.columns[part.column.lower()] for part in dimension.natural_key]
         rest = [dimension.surrogate_key, dimension.updated_at, *dimension.attributes]
         names = [key.name.lower() for key in keys]
@@ -110,6 +110,7 @@ class Catalogue:
             key_order=tuple(names.index(name) for name in order),
             unique=natural is not None and is_unique_over(natural, names),
             scan_index=self._index(scan.name, scan.columns) if scan else None,
+            reads_json=reads_json,
         )
 
     def _index(self, name: str, columns: Sequence[str]) -> Index:
@@ -118,7 +119,17 @@ class Catalogue:
 
 def _part(column: Column) -> Part:
     nullable = column.is_nullable == "YES"
-    return Part(column.name, _FORMS[column.data_type], column.character_set, column.collation, nullable)
+    form, in_json = _FORMS[column.data_type], _in_json(column)
+    return Part(column.name, form, column.character_set, column.collation, nullable, in_json)
+
+
+def _in_json(column: Column) -> str:
+    """The type as which a key comes in JSON: what it is compared with must not have to be converted."""
+    if column.data_type in INTEGERS:
+        return "BIGINT UNSIGNED" if "unsigned" in column.column_type else "BIGINT"
+    if column.data_type in TEXTS and column.character_set == "utf8mb4":
+        return f"{column.column_type} CHARACTER SET utf8mb4 COLLATE {column.collation}"
+    return ""
 
 
 def is_unique_over(index: Described, names: Sequence[str]) -> bool:

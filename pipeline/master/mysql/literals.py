@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from pipeline.errors import BadContract
 
-_BETWEEN_QUOTES = np.ones(256, bool)  # bytes that mean themselves there, in a connection of utf8mb4
-_BETWEEN_QUOTES[[*range(0x20), ord("'"), ord("\\"), 0x7F]] = False
+BETWEEN_QUOTES = np.ones(256, bool)  # bytes that mean themselves there, in a connection of utf8mb4
+BETWEEN_QUOTES[[*range(0x20), ord("'"), ord("\\"), 0x7F]] = False
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 _PLAIN = r"^[0-9A-Za-z :.+-]*$"  # moments, addresses, UUIDs
 
@@ -33,6 +33,7 @@ class Part:
     character_set: str = ""  # of the column; empty unless it is text
     collation: str = ""
     nullable: bool = False
+    in_json: str = ""  # the type as which JSON brings such values; empty: it cannot
 
     def literals(self, values: pa.Array) -> pa.Array:
         """Each value as SQL: integers, or the bytes with which the server itself writes the value.
@@ -50,17 +51,17 @@ class Part:
             texts = values.cast(pa.string())
             if not pa.types.is_integer(values.type):
                 _need_form(texts, _NUMBER if self.form == "number" else _PLAIN, self.name)
-            return texts if self.form == "number" else _around("'", texts, "'")
+            return texts if self.form == "number" else around("'", texts, "'")
         if self.form == "binary":
-            return _around("x'", _hexadecimal(values), "'")
+            return around("x'", _hexadecimal(values), "'")
         if self.character_set != "utf8mb4":
             # What the column's character set lacks becomes a question mark; the comparison of bytes rejects it later.
             tail = f"' USING {self.character_set}) COLLATE {self.collation}"
-            return _around("CONVERT(_utf8mb4 x'", _hexadecimal(values), tail)
+            return around("CONVERT(_utf8mb4 x'", _hexadecimal(values), tail)
         texts = values.cast(pa.string())
-        if bool(_BETWEEN_QUOTES[_bytes(texts)[1]].all()):
-            return _around("'", texts, "'")
-        return _around("_utf8mb4 x'", _hexadecimal(texts), "'")
+        if bool(BETWEEN_QUOTES[bytes_of(texts)[1]].all()):
+            return around("'", texts, "'")
+        return around("_utf8mb4 x'", _hexadecimal(texts), "'")
 
 
 def listed(parts: Sequence[Part], columns: Sequence[pa.Array]) -> str:
@@ -68,9 +69,9 @@ def listed(parts: Sequence[Part], columns: Sequence[pa.Array]) -> str:
     literals = [part.literals(values) for part, values in zip(parts, columns, strict=True)]
     names = [quoted(part.name) for part in parts]
     if len(literals) == 1:
-        return f"{names[0]} IN ({_joined(literals[0])})"
-    rows = _around("(", pc.binary_join_element_wise(*literals, ","), ")")
-    return f"({','.join(names)}) IN ({_joined(rows)})"
+        return f"{names[0]} IN ({joined(literals[0])})"
+    rows = around("(", pc.binary_join_element_wise(*literals, ","), ")")
+    return f"({','.join(names)}) IN ({joined(rows)})"
 
 
 def quoted(identifier: str) -> str:
@@ -87,22 +88,24 @@ def text(value: str) -> str:
     return f"_utf8mb4 x'{value.encode().hex()}'"
 
 
-def _around(before: str, values: pa.Array, after: str) -> pa.Array:
+def around(before: str, values: pa.Array, after: str) -> pa.Array:
+    """Each value between these."""
     return pc.binary_join_element_wise(before, values, after, "")
 
 
-def _joined(values: pa.Array) -> str:
+def joined(values: pa.Array) -> str:
+    """All of them, with commas between."""
     every = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
     return str(pc.binary_join(every, ",")[0].as_py())
 
 
 def _hexadecimal(values: pa.Array) -> pa.Array:
-    offsets, data = _bytes(values)
+    offsets, data = bytes_of(values)
     digits = pa.py_buffer(data.tobytes().hex().encode())
     return pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer((2 * offsets).astype(np.int32)), digits])
 
 
-def _bytes(values: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+def bytes_of(values: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
     """Where each value ends, from 0 on, and all their bytes."""
     values = values.cast(pa.binary())
     offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, 4 * values.offset)

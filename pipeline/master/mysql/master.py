@@ -17,6 +17,7 @@ from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import MasterData
 from pipeline.errors import BadContract, MillraceError
 from pipeline.master import order
+from pipeline.master.mysql import keytable
 from pipeline.master.mysql import rows as rows_of
 from pipeline.master.mysql.asked import AskedKeys, AskedPage, AskedScan
 from pipeline.master.mysql.capped import PageAndKeys, PageInPieces, ScanInPieces
@@ -84,7 +85,7 @@ class MySqlMaster:
             broken += (no_unique_index if needs_unique_index else no_scan_index)(catalogue, self._dimension)
         if broken:
             raise BadContract("\n".join(broken))
-        self._known, self._collations = catalogue.statements(self._dimension), None
+        self._know(catalogue)
         return notes(catalogue, self._dimension) + without_unique_index(catalogue, self._dimension)
 
     def collations(self) -> dict[str, str]:
@@ -95,16 +96,18 @@ class MySqlMaster:
         return self.begin_lookup(keys).answer()
 
     def begin_lookup(self, keys: pa.Array) -> AskedKeys:
-        keys, columns = rows_of.possible(keys, self._types)
+        keys, columns = rows_of.possible(keytable.in_order(keys), self._types)
         if not len(keys):
             return AskedKeys(self._reader, keys, self._schema)
         most = self._reader.pool.largest_read
         if len(keys) > most:
             return self._begin_with(keys, most)
-        statement = self._by_key("lookup").lookup(columns)
+        statements = self._by_key("lookup")
+        statement = statements.lookup(columns)
         if len(statement.encode()) > self._reader.pool.largest_statement and len(keys) > 1:
             return self._begin_with(keys, len(keys) // 2)
-        return AskedKeys(self._reader, keys, self._schema, self._reader.send("lookup", statement, len(keys)))
+        request = self._reader.send("lookup", statement, len(keys))
+        return AskedKeys(self._reader, keys, self._schema, request, statements.unique)
 
     def _begin_with(self, keys: pa.Array, number: int) -> AskedKeys:
         asked = self.begin_lookup(keys[:number])
@@ -219,12 +222,17 @@ class MySqlMaster:
         return Collation.weighed(weights, folds_accents=not part.collation.endswith("_bin"))
 
     def _statements(self) -> Statements:
-        if self._known is None or self._reader.doubtful:
-            self._reader.doubtful = False
-            catalogue = Catalogue.read(self._reader.describe, self._dimension.table)
-            if broken := violations(catalogue, self._dimension):
-                raise BadContract("\n".join(broken))
-            self._known, self._collations = catalogue.statements(self._dimension), None
+        if self._known is not None and not self._reader.doubtful:
+            return self._known
+        self._reader.doubtful = False
+        catalogue = Catalogue.read(self._reader.describe, self._dimension.table)
+        if broken := violations(catalogue, self._dimension):
+            raise BadContract("\n".join(broken))
+        return self._know(catalogue)
+
+    def _know(self, catalogue: Catalogue) -> Statements:
+        self._known = catalogue.statements(self._dimension, keytable.is_read(self._reader.describe))
+        self._collations = None
         return self._known
 
     def _by_key(self, what: str) -> Statements:

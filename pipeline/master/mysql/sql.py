@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipeline import keys as natural_keys
+from pipeline.master.mysql import keytable
 from pipeline.master.mysql.literals import Part, listed, quoted
 
 
@@ -42,10 +43,23 @@ class Statements:
     key_order: tuple[int, ...]  # the key's parts in the order of that index
     unique: bool  # that index proves that a key has at most one row
     scan_index: Index | None  # unique, not null
+    reads_json: bool = False  # the server knows JSON_TABLE
 
     def lookup(self, key_columns: Sequence[pa.Array]) -> str:
-        """The rows with these keys."""
+        """The rows with these keys. One may come more than once, if its key is one of several for its collation."""
+        if self.unique and self.reads_json and len(key_columns[0]) >= keytable.LEAST:
+            name = f"keys of {self.table}"  # not the name of the table itself
+            if asked := keytable.key_table(self.key, key_columns, name):
+                return self._join(asked, name)
         return f"{self._select(self._by_key)} WHERE {listed(self.key, key_columns)}"
+
+    def _join(self, asked: str, name: str) -> str:
+        """Key by key, in this order: the server has no idea how few keys there are."""
+        table = quoted(self.table)
+        wanted = ",".join(f"{table}.{quoted(column)}" for column in self.columns)
+        same = (f"{table}.{quoted(part.name)} = {quoted(name)}.k{i}" for i, part in enumerate(self.key))
+        index = quoted(self._by_key.name)
+        return f"SELECT {wanted} FROM {asked} STRAIGHT_JOIN {table} FORCE INDEX ({index}) ON {' AND '.join(same)}"
 
     def lookup_from(self, key_columns: Sequence[pa.Array], behind: Sequence[pa.Array] | None, rows: int) -> str:
         """The next rows with these keys, in the scan's order; columns as a scan has them."""
