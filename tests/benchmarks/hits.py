@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from pipeline.compiling import numba
 from pipeline.generate.zipf import ZipfDraw
-from pipeline.joins import Options, make
+from pipeline.joins import Join, Options, make
 from pipeline.joins.cost.frontstage import Settings, cache_bytes
 from pipeline.joins.cost.question import Stream
 from pipeline.joins.parts.keyindex import KeyIndex
@@ -68,6 +68,15 @@ class Sales:
         return self._rows.keys_of((ranks + self._moved) % self._rows.rows)
 
 
+def served(join: Join, keys: Keys) -> None:
+    """A window of sales, until none is pending."""
+    offered, positions, column = 0, np.arange(len(keys)), pa.array(keys)
+    while offered < len(keys) or join.pending:
+        while offered < len(keys) and (taken := join.offer(positions[offered:], column.slice(offered))):
+            offered += taken
+        join.step(drain=offered == len(keys))
+
+
 class FrontStaged:
     """The front stage before the fetching stage of `auto`, with a cache of so many rows."""
 
@@ -88,11 +97,7 @@ class FrontStaged:
         self.optimum = behind.keys(WINDOW * (1 - self.p_N), self.join.relation) / WINDOW  # keys asked a sale
 
     def window(self, keys: Keys) -> None:
-        offered, positions, column = 0, np.arange(len(keys)), pa.array(keys)
-        while offered < len(keys) or self.join.pending:
-            while offered < len(keys) and (taken := self.join.offer(positions[offered:], column.slice(offered))):
-                offered += taken
-            self.join.step(drain=offered == len(keys))
+        served(self.join, keys)
 
     @property
     def counts(self) -> Keys:
