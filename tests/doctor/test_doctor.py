@@ -232,7 +232,7 @@ def test_a_feed_that_may_not_be_followed_is_a_warning_and_where_run_needs_it_a_f
 def test_more_connections_than_the_server_has_are_a_warning(job: Job) -> None:
     told = job.doctor(master__connections="6400", spark__master="local[100]")
     assert "master.connections = 6400; the server has" in told.of("master connections", "warning")
-    told = job.doctor(spark__master="local[3200]")
+    told = job.doctor(master__connections="0", spark__master="local[3200]")
     assert "3200 tasks with 2 each make 6400; the server has" in told.of("master connections", "warning")
 
 
