@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.config.contracts import DimensionContract
-from pipeline.master.mysql.drivers import Row
+from pipeline.master.mysql.drivers import Query, Row
 from pipeline.master.mysql.literals import Part, text
 from pipeline.master.mysql.sql import Index, Statements
-
-Query = Callable[[str, str], Sequence[Row]]  # a statement and its purpose
 
 INTEGERS = {"tinyint", "smallint", "mediumint", "int", "bigint"}
 TEXTS = {"char", "varchar"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from pipeline.master.mysql.session import Address, Session, lacks_rsa
 from pipeline.master.mysql.wire import Columns, Wire
 
 Row = tuple["bytes | None", ...]
+Query = Callable[[str, str], list[Row]]  # a statement and its purpose
 
 _INSECURE_TRANSPORT = 3159  # the server's number for "only over TLS"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import MasterReadFailed
-from pipeline.master.mysql.catalogue import Query
+from pipeline.master.mysql.drivers import Query
 from pipeline.master.mysql.literals import BETWEEN_QUOTES, Part, around, bytes_of, joined, quoted
 
 LEAST = 50  # keys; for fewer the server makes a list of ranges sooner than a table

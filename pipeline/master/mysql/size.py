@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.master.mysql.drivers import Row
+from pipeline.master.mysql.drivers import Query
 from pipeline.master.mysql.literals import text
 from pipeline.master.port import KEY, MasterStatistics, Scan
 
@@ -15,7 +13,7 @@ SAMPLE = 1_000  # rows whose mean width is taken for that of all rows
 _COUNTED_EXACTLY = 1_000_000  # rows up to which COUNT(*) costs the server well under a second
 
 
-def size_of(describe: Callable[[str, str], list[Row]], table: str, sample: Scan, count: str) -> MasterStatistics:
+def size_of(describe: Query, table: str, sample: Scan, count: str) -> MasterStatistics:
     """By the first rows of a scan; and counted, where that is not all and a count does not read too much."""
     [(estimate,)] = describe(
         "SELECT TABLE_ROWS FROM information_schema.TABLES "
