@@ -77,3 +77,8 @@ def mean_length(came: Moments, left: Moments, first: float, last: float) -> floa
         np.maximum(0.0, last - np.maximum(first, np.nan_to_num(at, nan=np.inf))).sum() for at in (came, left)
     ]
     return float(for_so_long[0] - for_so_long[1]) / (last - first)
+
+
+def first_pair(at: Moments, since: float) -> int:
+    """Queues are looked at before and after each offer: where the first two looks are that count."""
+    return 2 * min(int(np.searchsorted(at[::2], since)), len(at) // 2 - 1)

@@ -9,7 +9,8 @@ from pipeline import joins
 from pipeline.bench.charged.curves import CURVES
 from pipeline.bench.charged.known import accounting, settings
 from pipeline.bench.charged.machines import MACHINES
-from pipeline.bench.charged.trial import Trial, options
+from pipeline.bench.charged.told import options
+from pipeline.bench.charged.trial import Trial
 from pipeline.bench.point.points import Arrivals, Point
 from pipeline.bench.point.target import Measured
 from pipeline.bench.workload.stream import bursty, even

@@ -19,7 +19,6 @@ costs of the papers' equations, when it is done:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
@@ -28,55 +27,20 @@ import numpy as np
 
 from pipeline import joins
 from pipeline.bench.charged.machines import Machine
-from pipeline.bench.charged.stretches import Column, Observed, Saturated, mean_length
-from pipeline.bench.workload.laws import Draws, results
+from pipeline.bench.charged.stretches import Column, Observed, Saturated, first_pair, mean_length
+from pipeline.bench.charged.told import ENDLESS, options
+from pipeline.bench.workload.laws import Draws
 from pipeline.bench.workload.stream import STEP, Moments, Sales
 from pipeline.generate.zipf import ZipfDraw
-from pipeline.joins import Options
-from pipeline.joins.algorithm import Clock, Served
+from pipeline.joins.algorithm import Served
 from pipeline.joins.cost.accounting import AS_MEASURED, Accounting
-from pipeline.joins.cost.question import Stream
 from pipeline.master.charged import ChargedMaster
 from pipeline.master.computed import ComputedRows
 from pipeline.master.disks import VirtualClock
 
-_ENDLESS = 1 << 40  # sales of a window: the papers' stream has no end
 _IDLE = 3  # steps: one may do nothing, for it costs nothing to find that R ends where the last read did
 _ROUNDING = 1e-9
 _LONG_ENOUGH = 10  # times what fills the join: then it scans no more, and the cycle begun is not waited for
-_NEVER = 1e8  # seconds until a cached row is too old: the papers' R does not change
-
-
-def options(
-    machine: Machine,
-    rows: ComputedRows,
-    law: Draws,
-    skew: float,
-    absent: float,
-    settings: Mapping[str, Any],
-    accounting: Accounting,
-    clock: Clock,
-    pool_bytes: int = 0,
-    chained: bool = False,
-) -> Options:
-    """What a join is told of a trial."""
-    return Options(
-        costs=machine.unit_costs(rows.row_bytes, pool_bytes, chained),
-        stream=Stream(
-            skew,
-            _ENDLESS,
-            absent,
-            results=results(rows, law),
-            absent_life=math.inf,
-            by_integral=isinstance(law, ZipfDraw),
-        ),
-        order="scattered" if rows.scattered else "by frequency",
-        settings=settings,
-        max_staleness=_NEVER,
-        absent_staleness=_NEVER,
-        clock=clock,
-        accounting=accounting,
-    )
 
 
 class Trial:
@@ -164,7 +128,7 @@ class Trial:
         From a full queue to a full one. One read may empty most of it, and filling it costs as much as other sales do:
         between any two steps HYBRIDJOIN was off by a seventh.
         """
-        self._offer(_ENDLESS)
+        self._offer(ENDLESS)
         began, served, admitted, first_cycle = self.clock(), self.served, self.admitted, self.cycles
         counted, reads, disk = deepcopy(self.join.statistics), deepcopy(self.master.reads), self.master.disk_use
         waited, whole = self._waited, 0
@@ -179,7 +143,7 @@ class Trial:
             return whole > before or idle or gone >= _LONG_ENOUGH * max(sales, self._most_pending)
 
         self._saturate(enough)
-        self._offer(_ENDLESS)
+        self._offer(ENDLESS)
         gone = self._served.all >= began
         counts = self.join.statistics - counted
         return Saturated(
@@ -218,7 +182,7 @@ class Trial:
 
     def _observed(self, since: float, first: int, arrived: Moments, looks: list[tuple[float, int, int]]) -> Observed:
         at, queued, pending = (np.array(column) for column in zip(*looks, strict=True))
-        at, queued, pending = (looked[_first_pair(at, since) :] for looked in (at, queued, pending))
+        at, queued, pending = (looked[first_pair(at, since) :] for looked in (at, queued, pending))
         since, until = at[0], at[-1]
         admitted, served = self._admitted.all[first:], self._served.all[first:]
         waiting, processing = admitted - arrived[: len(admitted)], served - admitted
@@ -241,7 +205,7 @@ class Trial:
         idle = 0
         while not enough():
             before = self.clock(), self.served
-            taken = self._offer(_ENDLESS)
+            taken = self._offer(ENDLESS)
             self._most_pending = max(self._most_pending, self.join.pending)
             served = self._step()
             idle = 0 if taken or served or before != (self.clock(), self.served) else idle + 1
@@ -282,8 +246,3 @@ class Trial:
         waited = done.misses + done.hits * self._rows_probe
         read = sum(reads[kind].rows for kind in ("scan", "page", "lookup"))
         return done.offered, waited, read + done.probed, done.served
-
-
-def _first_pair(at: Moments, since: float) -> int:
-    """Queues are looked at before and after each offer: where the first two looks are that count."""
-    return 2 * min(int(np.searchsorted(at[::2], since)), len(at) // 2 - 1)

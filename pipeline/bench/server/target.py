@@ -16,7 +16,7 @@ from pipeline.advise import calibrate
 from pipeline.bench.charged.known import accounting, settings
 from pipeline.bench.charged.machines import MACHINES
 from pipeline.bench.charged.target import predicted, sizes
-from pipeline.bench.charged.trial import options
+from pipeline.bench.charged.told import options
 from pipeline.bench.point.points import Point
 from pipeline.bench.point.target import Measured
 from pipeline.bench.server.database import BenchServer
