@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import socketserver
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,10 +46,17 @@ def test_a_fault_without_a_check_behind_it_is_not_counted_and_what_is_wrong_is_s
     assert "Lost, doubled or wrong: **1** (messages lost: 3)" in page.told({"soak-7.jsonl": [fault, check, bad]})
 
 
+RESET_ME = b"reset me"
+
+
 class Echo(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         with contextlib.suppress(ConnectionError):
             while data := self.request.recv(1024):
+                if data == RESET_ME:
+                    self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.request.close()
+                    return
                 self.request.sendall(data)
 
 
@@ -94,3 +102,10 @@ def test_a_line_passes_on_what_comes_and_is_torn_cut_and_silent_when_told_to(lin
             echoed(client)  # what is lost cannot be told again
         with connected(line) as another:
             assert echoed(another) == b"sale"
+
+
+def test_a_server_that_dies_behind_a_line_is_no_half_open_one(line: FaultProxy) -> None:
+    with connected(line) as client:
+        client.sendall(RESET_ME)
+        with pytest.raises(ConnectionResetError):
+            client.recv(4)

@@ -126,12 +126,14 @@ class FaultProxy:
             self._lines.discard(line)
 
     async def _pass(self, line: _Line, reader: asyncio.StreamReader, writer: Any) -> None:
-        while piece := await reader.read(_PIECE):
-            if self._delay or self._rate:
-                await asyncio.sleep(self._delay + (len(piece) / self._rate if self._rate else 0.0))
-            line.is_dead = line.is_dead or self._is_silent
+        try:
+            while piece := await reader.read(_PIECE):
+                if self._delay or self._rate:
+                    await asyncio.sleep(self._delay + (len(piece) / self._rate if self._rate else 0.0))
+                line.is_dead = line.is_dead or self._is_silent
+                if not line.is_dead:
+                    writer.write(piece)
+                    await writer.drain()
+        finally:
             if not line.is_dead:
-                writer.write(piece)
-                await writer.drain()
-        if not line.is_dead:
-            line.tear()  # an end has closed: so does the other
+                line.tear()  # an end has closed, or was reset: so does the other
