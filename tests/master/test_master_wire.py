@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import BadContract
 from pipeline.master.mysql.drivers import as_rows
+from pipeline.master.mysql.faults import is_passing
 from pipeline.master.mysql.wire import Wire
 from tests.kit.recorded import END, Recorded, packets, result
 
@@ -89,9 +90,10 @@ def test_a_cell_is_believed_only_within_its_row(rows, lie):
 
 
 @pytest.mark.parametrize("begins", [b"", b"\xfb/etc/passwd", b"\xfc\x01", b"\xfe" + bytes(9)])
-def test_what_begins_no_answer_is_none(begins):
-    with pytest.raises(ConnectionError, match="garbled"):
+def test_what_begins_no_answer_is_none_and_another_connection_is_tried(begins):
+    with pytest.raises(ConnectionError, match="garbled") as garbled:
         received(packets(begins, b"\x03def" + bytes(20), END, b"\x01a", END))
+    assert is_passing(garbled.value)
 
 
 def test_a_long_statement_is_cut_into_packets():
