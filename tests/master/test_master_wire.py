@@ -84,7 +84,7 @@ def test_a_cell_is_believed_only_within_its_row(rows, lie):
     """The first of these lies killed the process: Arrow was sent 16 MiB beyond the buffer."""
     head = [b"\x02", *[b"\x03def" + bytes(20)] * 2, END]
     good, bad = b"\x05hello\xfb", b"\x01a" + lie
-    for answer in ([good] * (rows - 1) + [bad], [bad] + [good] * (rows - 1)):
+    for answer in ([good] * (rows - 1) + [bad], [bad] + [good] * (rows - 1), [good] * (rows - 1) + [b""]):
         with pytest.raises(ConnectionError, match="garbled"):
             received(packets(*head, *answer, END))
 

@@ -197,6 +197,8 @@ def _cells(buffer: Bytes, rows: Places, number: int) -> list[pa.Array]:
 
 def _extents(buffer: Bytes, at: Places) -> tuple[Places, Places, npt.NDArray[np.bool_] | None]:
     """Where the cells at these places begin and end, and which are null."""
+    if at[-1] >= len(buffer):  # the last row has no bytes
+        raise Garbled
     first = buffer[at]
     begin = at + 1
     if (longest := first.max()) < _NULL:
