@@ -129,7 +129,7 @@ def told(messages: int, batches: int) -> str:
     [(1_000_000, 4, {"read", "parse", "write"}), (1_000_000, 500, {"parse", "write"}), (1_000, 1, set())],
 )
 def test_a_running_job_tells_what_the_way_costs_where_it_has_seen_enough(messages, batches, measured, monkeypatch):
-    monkeypatch.setattr("pipeline.advise.demand.scrape", lambda url: Scrape.parse(told(messages, batches), 0.0))
+    monkeypatch.setattr("pipeline.advise.demand.scrape", lambda url, access: Scrape.parse(told(messages, batches), 0.0))
     way = Way.of_job("http://127.0.0.1:1/metrics")
     assert way.measured == measured
     expected = {"read": 5e-6, "parse": 4e-6, "write": 3e-6}
