@@ -111,8 +111,7 @@ def ages_of(job: Job) -> list[float]:
 
 def make_job(folder: Path, stack: StackInfo, **settings: str) -> Job:
     folder.mkdir()
-    sized = {"job__trigger": "1 s", "worker__window_sales": "20000", "warehouse__heal_rows_per_minute": "1000"}
-    return Job(folder, stack, TOPIC, **sized, **settings)
+    return Job(folder, stack, TOPIC, job__trigger="1 s", worker__window_sales="20000", **settings)
 
 
 def run(prometheus: Prometheus, jobs: dict[str, Job], stack: StackInfo, sizes: Sizes) -> Observed:
