@@ -135,6 +135,16 @@ def allowed_values(field: Field) -> frozenset[Any] | None:
     return frozenset(values)
 
 
+def _is_length(value: object) -> bool:
+    """
+    >>> [_is_length(value) for value in (3, Decimal("3.0"), Decimal("3.5"), -1, True, "3")]
+    [True, True, False, False, False, False]
+    """
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not _is_bounded(value):
+        return False
+    return value >= 0 and value == int(value)
+
+
 @dataclass(frozen=True)
 class Texts:
     """Which strings are allowed. Lengths are in characters, as JSON Schema counts them."""
@@ -151,7 +161,7 @@ class Texts:
         pattern, lengths = rules.get("pattern", ""), [rules.get(name, 0) for name in ("minLength", "maxLength")]
         if not isinstance(pattern, str):
             raise BadContract(f"field {field.name}: `pattern` is {pattern!r}; it must be a text.")
-        if wrong := [length for length in lengths if type(length) is not int or length < 0]:
+        if wrong := [length for length in lengths if not _is_length(length)]:
             raise BadContract(f"field {field.name}: a length of {wrong[0]!r} characters; it must be a whole number.")
         try:
             # RE2 is linear in the text, whatever the pattern; and its $ and \d mean what JSON Schema's mean.
@@ -160,7 +170,8 @@ class Texts:
             raise BadContract(
                 f"field {field.name}: `pattern` is not a regular expression RE2 knows: {error}."
             ) from error
-        return cls(rules.get("minLength", 0), rules.get("maxLength"), rules.get("pattern"), allowed_values(field))
+        longest = None if rules.get("maxLength") is None else int(lengths[1])
+        return cls(int(lengths[0]), longest, rules.get("pattern"), allowed_values(field))
 
     def __str__(self) -> str:
         longest = "" if self.longest is None else f"to {self.longest} "

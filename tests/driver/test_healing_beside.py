@@ -22,7 +22,7 @@ from pipeline.laptop.stack.stack import Stack
 from pipeline.master.feed import Changes
 from pipeline.repair import healer
 from tests.kit.running import wait_until
-from tests.repair.world import World, fact
+from tests.repair.repair_world import World, fact
 
 P_1 = Changes({"product": pa.array([b"P-1"])}, place="f:1")
 

@@ -14,8 +14,8 @@ import pytest
 
 from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.ports import LOOPBACK
-from tests.faults.soak import page
-from tests.faults.soak.run import soak
+from tests.faults.soak import soak_page
+from tests.faults.soak.soak_run import soak
 from tests.kit.fault_proxy import FaultProxy
 
 
@@ -30,20 +30,20 @@ def test_after_a_few_faults_of_the_soak_the_checker_finds_nothing_wrong(tmp_path
 
 
 def test_the_page_says_what_the_records_say() -> None:
-    assert page.PAGE.read_text() == page.written()
+    assert soak_page.PAGE.read_text() == soak_page.written()
 
 
 def test_a_fault_without_a_check_behind_it_is_not_counted_and_what_is_wrong_is_said() -> None:
     fault = {"fault": 1, "kind": "broker killed", "algorithm": "auto", "algorithm_after": "inlj"}
     fault |= {"lasted": 1.0, "recovery": 61.0, "ended": [2], "at": "2026-11-19T23:00:00.000", "seed": 7}
     check = {"check": True, "ok": True, "wrong": [], "messages": 1_000}
-    told = page.told({"soak-7.jsonl": [fault, check, fault]})
+    told = soak_page.told({"soak-7.jsonl": [fault, check, fault]})
     assert "**1 faults** of the 300" in told
     assert "Recoveries of more than 60 s: 1." in told
     assert "before their run was ended: 1." in told
     assert "| broker killed | 1 | 61.0 | 61.0 | 1, exit code 2 |" in told
     bad = check | {"ok": False, "wrong": ["messages lost: 3"]}
-    assert "Lost, doubled or wrong: **1** (messages lost: 3)" in page.told({"soak-7.jsonl": [fault, check, bad]})
+    assert "Lost, doubled or wrong: **1** (messages lost: 3)" in soak_page.told({"soak-7.jsonl": [fault, check, bad]})
 
 
 RESET_ME = b"reset me"

@@ -14,7 +14,7 @@ from pipeline.config.contracts import DimensionContract, KeyColumn
 from pipeline.errors import BadSetting, FeedRefused, MasterReadFailed, WarehouseRefused
 from pipeline.history import Wishes, dimension, sync
 from pipeline.history.table import HistoryTable
-from tests.history.world import NAMES, Workload, World
+from tests.history.history_world import NAMES, Workload, World
 from tests.kit.running import wait_until
 
 pytestmark = pytest.mark.mysql

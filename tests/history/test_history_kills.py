@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.history.world import Workload, World
+from tests.history.history_world import Workload, World
 from tests.kit.running import wait_until
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow, pytest.mark.timeout(280)]

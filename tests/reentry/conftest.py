@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.driver import worker
 from pipeline.laptop.stack.stack import Stack, StackInfo
-from tests.reentry.world import World
+from tests.reentry.reentry_world import World
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pipeline.laptop.stack.stack import Stack
 from pipeline.reentry.entrance import Entrance
 from pipeline.warehouse.log import TableLog
 from pipeline.warehouse.warehouse import TwoStepWarehouse
-from tests.reentry.world import World, before, offsets, sale
+from tests.reentry.reentry_world import World, before, offsets, sale
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.kit.running import Job, wait_until
-from tests.reentry.world import World, sale
+from tests.reentry.reentry_world import World, sale
 
 pytestmark = pytest.mark.slow
 

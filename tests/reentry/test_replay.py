@@ -18,7 +18,7 @@ from pipeline.reconcile.why import why
 from pipeline.reentry import replay as replaying
 from pipeline.reentry.entrance import Entrance
 from pipeline.reentry.rejects import Wanted, groups
-from tests.reentry.world import World, before, offsets, sale
+from tests.reentry.reentry_world import World, before, offsets, sale
 
 VALUES = [
     sale(0), sale(1, currency="eur"), b"{", sale(3, currency="usd"), sale(4), b"\xff\xfe", None, sale(7, currency="x"),

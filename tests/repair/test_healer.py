@@ -18,7 +18,7 @@ from pipeline.repair import allowance, census, healer, unknown
 from pipeline.repair.healer import Healer
 from pipeline.repair.unknown import dimensions_of
 from pipeline.warehouse.log import TableLog
-from tests.repair.world import World, as_toml, fact, known, type_name
+from tests.repair.repair_world import World, as_toml, fact, known, type_name
 
 NOW = datetime.now(timezone.utc).replace(microsecond=0)
 

@@ -19,7 +19,7 @@ from pipeline.laptop.stack.stack import Stack
 from pipeline.reconcile import masters
 from pipeline.reconcile.tables import WarehouseTable
 from pipeline.warehouse.log import TableLog
-from tests.repair.world import CHANGED, World, as_toml, fact, healed, known, type_name, without
+from tests.repair.repair_world import CHANGED, World, as_toml, fact, healed, known, type_name, without
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from pipeline.reconcile.broker import Place
 from pipeline.reconcile.tables import NotReconcilable, WarehouseTable
 from pipeline.reconcile.why import why
 from tests.kit import versions
-from tests.repair.world import World, fact, without
+from tests.repair.repair_world import World, fact, without
 
 START = datetime(2026, 11, 18, 9, 30, 0, 250, timezone.utc)
 CHOSEN = """

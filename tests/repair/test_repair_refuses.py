@@ -14,7 +14,7 @@ from pipeline.config.measures import Seconds
 from pipeline.errors import BadContract, BadSetting, NotUnique, WarehouseRefused
 from pipeline.laptop.stack.stack import Stack
 from pipeline.warehouse.log import TableLog
-from tests.repair.world import World, fact, without
+from tests.repair.repair_world import World, fact, without
 
 
 @pytest.fixture

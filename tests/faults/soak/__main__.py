@@ -7,9 +7,9 @@ import json
 import tempfile
 from pathlib import Path
 
-from tests.faults.soak import page
+from tests.faults.soak import soak_page
 from tests.faults.soak.kinds import KINDS
-from tests.faults.soak.run import Record, append, soak
+from tests.faults.soak.soak_run import Record, append, soak
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     words.add_argument("--page", action="store_true", help="only write RESULTS.md anew")
     given = words.parse_args()
     if not given.page:
-        raw = page.RAW / f"soak-{given.seed}.jsonl"
+        raw = soak_page.RAW / f"soak-{given.seed}.jsonl"
         raw.unlink(missing_ok=True)
 
         def say(record: Record) -> None:
@@ -31,7 +31,7 @@ def main() -> None:
         folder = Path(tempfile.mkdtemp(prefix="millrace-soak-"))
         print(f"servers, tables and the job's log are in {folder}", flush=True)
         soak(folder, given.seed, given.faults, given.minutes * 60, given.only or tuple(KINDS), say)
-    page.PAGE.write_text(page.written())
+    soak_page.PAGE.write_text(soak_page.written())
 
 
 main()

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from pipeline.joins import JOINS
-from tests.faults.soak.run import Record, read
+from tests.faults.soak.soak_run import Record, read
 
 HERE = Path(__file__).parents[1]
 RAW, PAGE = HERE / "results", HERE / "RESULTS.md"
