@@ -101,8 +101,7 @@ class Fetch(Algorithm):
     def iterate(self, drain: bool) -> list[Served]:
         self._draining = drain
         if self._work is None:
-            grows, self._grows = self._grows, False
-            if grows and not drain and self._waiting.room:
+            if self._more_may_come():
                 return []
             self._work = self._cheapest()
         served = next(self._work, None)
@@ -112,6 +111,13 @@ class Fetch(Algorithm):
             self._work = None
             self._windows += 1
         return served or []
+
+    def _more_may_come(self) -> bool:
+        """Whether a read had better wait: the more sales meet it, the more it serves. A front stage takes no more than
+        one offer's in a step, for it holds the hits among them.
+        """
+        grows, self._grows = self._grows, False
+        return grows and not self._draining and bool(self._waiting.room)
 
     def _cheapest(self) -> Iterator[list[Served]]:
         slots = self._waiting.index.slots
@@ -199,6 +205,8 @@ class Fetch(Algorithm):
                 took, rows_read = 0.0, 0
             self._admits = self._cycle.takes_segment
             yield served
+            while self._admits and self._more_may_come():
+                yield []
             met = 0 if self._arrived else self._cycle.met_by_newest
             if not len(self._waiting) or self._by_name() < self._by_scan(met):
                 break

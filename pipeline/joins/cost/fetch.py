@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from pipeline.joins.cost.asked_keys import asked_keys
 from pipeline.joins.cost.caps import Caps
 from pipeline.joins.cost.inlj import Batched
@@ -148,9 +150,9 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
     elif costs.blocks:  # what was thought to cost a seek a key may share some
         every = asked_keys(stream, R, float(h), math.inf)
         seconds = costs.by_name(keys, by_query(stream, R, every, 1 / asked, costs.blocks) * asked)
-    c_loop, idle, idle_then = seconds + h * (costs.c_A + costs.c_O + costs.c_E), 0.0, 0.0
+    c_loop, idle = seconds + h * (costs.c_A + costs.c_O + costs.c_E), 0.0
     if costs.blocks and by_scan < by_name:
-        c_loop, idle, idle_then = _read_ahead(asked, h, parts, question)
+        c_loop, idle = _read_ahead(asked, h, parts, question)
     return Prediction(
         split={"sales": int(_sales_bytes(parts.h_S, question)), "answers": parts.answers},
         parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
@@ -159,31 +161,39 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
         queries=asked / c_loop,
         rows=rows / c_loop,
         idle=idle,
-        idle_then=idle_then,
         remark=f"takes {'look-ups' if by_name <= by_scan else 'a scan'}: for {h:,} sales that wait look-ups take "
         f"{by_name:.3f} s, the scan {by_scan:.3f} s",
     )
 
 
-def _read_ahead(reads: float, h: float, parts: Split, question: Question[object]) -> tuple[float, float, float]:
-    """Seconds of so many reads that serve h sales; and of the first and the second of a segment, `idle`'s shares.
+def _read_ahead(reads: float, h: float, parts: Split, question: Question[object]) -> tuple[float, float]:
+    """Seconds of so many reads that serve h sales; and the share of them in which a front stage works beside the disk.
 
     While the join works on a read the disk is at the next one, and no further. With the first read of a segment all its
-    sales come in, which takes longer than that: then the disk waits.
+    sales come in, as many as have left; that takes longer than a read, and then the disk waits. On a sorted R most
+    leave at the first fill.
     """
-    costs, apart = question.costs, _apart(parts, question)
+    costs, R, stream, apart = question.costs, question.R, question.stream, _apart(parts, question)
+    cycles, fills = reads * parts.rows / R.R_t, _fills(parts, question)
+    q = (1 - stream.absent) * stream.over(R).of_pages(fills, R.order) + stream.absent / fills
+    left = h / cycles * q
     reading = costs.scan(parts.rows)
-    working = costs.loop + parts.rows * costs.c_H + h / reads * costs.c_O
-    coming = apart * h / reads * (costs.c_A + costs.c_E)
-    segments = reads / apart
-    seconds = segments * (max(reading, working + coming) + (apart - 1) * max(reading, working))
-    idle = [segments * max(0.0, reading - busy) / seconds for busy in (working + coming, working)]
-    return seconds, idle[0], idle[1]
+    working = costs.loop + parts.rows * costs.c_H + left / apart * costs.c_O
+    coming = left * (costs.c_A + costs.c_E)
+    seconds = np.maximum(reading, working + coming) + (apart - 1) * np.maximum(reading, working)
+    free = np.maximum(0.0, reading - working - coming) + (apart > 1) * np.maximum(0.0, reading - working)
+    beside = np.minimum(free, left * question.beside)
+    return cycles * float(seconds.sum()), float(beside.sum() / seconds.sum())
 
 
 def _apart(parts: Split, question: Question[object]) -> int:
     """Reads from fill to fill: who comes during one has missed it."""
     return -(-question.R.R_t // (parts.rows * parts.slots)) + 1
+
+
+def _fills(parts: Split, question: Question[object]) -> int:
+    """In a cycle."""
+    return max(1, -(-question.R.R_t // (parts.rows * _apart(parts, question))))
 
 
 def _cycles(parts: Split, question: Question[object]) -> tuple[float, float]:
@@ -194,9 +204,8 @@ def _cycles(parts: Split, question: Question[object]) -> tuple[float, float]:
     """
     stream, R = question.stream, question.R
     h = min(parts.h_S, stream.batch)
-    fills = max(1, -(-R.R_t // (parts.rows * _apart(parts, question))))
-    full = cycle(R, stream, fills, h, question.fed)
-    stay = min(1.0, h / full.served)
+    full = cycle(R, stream, _fills(parts, question), h)
+    stay = h / full.served
     return scan(R.R_t, parts.rows, question.costs, question.caps) * (
         stay + max(0.0, 1 - stay) * h / stream.batch
     ), full.waiting

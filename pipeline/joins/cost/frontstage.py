@@ -84,8 +84,7 @@ class FrontStageModel:
         # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came
         # back.
         stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
-        out = p_N * _results_of_hits(parts.h_R, question) * costs.c_O
-        time = stages + max(0.0, costs.c_S + costs.c_F - fetch.idle * stages) + max(0.0, out - fetch.idle_then * stages)
+        time = stages + max(0.0, _own_work(parts.h_R, p_N, question) - fetch.idle * stages)
         share = (1 - p_N) / fetch.mu / time  # of the time that the join behind has
         iteration = 1 / fetch.queries if fetch.queries else 0.0
         return Prediction(
@@ -113,6 +112,7 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
         return _passed_on(parts.h_R, question.R, stream)
 
     question = _remembering(question)
+    p_N = question.stream.hits(parts.h_R, question.R)
     planned = None if question.planned is None else passed_on(question.planned)
     if parts.h_R >= _NEARLY_ALL * question.R.R_t:
         # The cache leaves absent keys alone, once it is full; until then, and when its rows grow old, all others come.
@@ -125,7 +125,8 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
         planned=planned,
         settings=settings_behind(question),
         front=None,
-        fed=max(1.0, _fed(question.stream.hits(parts.h_R, question.R)) * question.offer),
+        beside=_own_work(parts.h_R, p_N, question) / max(1e-9, 1 - p_N),
+        fed=max(1.0, _fed(p_N) * question.offer),
     )
 
 
@@ -169,6 +170,12 @@ def cache_bytes(rows: int, question: Question[object]) -> float:
 def cached_rows(memory: float, question: Question[object]) -> int:
     """h_R: the rows that a cache of so many bytes holds."""
     return most_that_fit(memory, lambda rows: cache_bytes(rows, question), max(0, int(memory / question.R.v_R)))
+
+
+def _own_work(h_R: int, p_N: float, question: Question[Any]) -> float:
+    """Seconds of the front stage for a sale: to look it up, and to put out what it finds."""
+    costs = question.costs
+    return costs.c_S + costs.c_F + p_N * _results_of_hits(h_R, question) * costs.c_O
 
 
 def _results_of_hits(h_R: int, question: Question[Any]) -> float:

@@ -15,6 +15,5 @@ class Prediction:
     processing_time: float = 0.0  # mean seconds from admission until served, over all sales
     queries: float = 0.0  # of the master, a second of join time
     rows: float = 0.0  # read from the master, a second of join time
-    idle: float = 0.0  # share of join time in which a disk reads ahead, and nothing else goes on, while sales come in
-    idle_then: float = 0.0  # and the same with the next read, when what needs none of its rows comes out
+    idle: float = 0.0  # share of join time in which a disk reads ahead, that a front stage works in: `Question.beside`
     remark: str = ""  # what else its user should know
