@@ -150,9 +150,9 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
     elif costs.blocks:  # what was thought to cost a seek a key may share some
         every = asked_keys(stream, R, float(h), math.inf)
         seconds = costs.by_name(keys, by_query(stream, R, every, 1 / asked, costs.blocks) * asked)
-    c_loop, idle = seconds + h * (costs.c_A + costs.c_O + costs.c_E), 0.0
+    c_loop, idle, idle_then = seconds + h * (costs.c_A + costs.c_O + costs.c_E), 0.0, 0.0
     if costs.blocks and by_scan < by_name:
-        c_loop, idle = _read_ahead(asked, h, parts, question)
+        c_loop, idle, idle_then = _read_ahead(asked, h, parts, question)
     return Prediction(
         split={"sales": int(_sales_bytes(parts.h_S, question)), "answers": parts.answers},
         parameters={"h_S": parts.h_S, "b": parts.b, "lanes": parts.lanes},
@@ -161,13 +161,14 @@ def outcome(parts: Split, question: Question[object]) -> Prediction:
         queries=asked / c_loop,
         rows=rows / c_loop,
         idle=idle,
+        idle_then=idle_then,
         remark=f"takes {'look-ups' if by_name <= by_scan else 'a scan'}: for {h:,} sales that wait look-ups take "
         f"{by_name:.3f} s, the scan {by_scan:.3f} s",
     )
 
 
-def _read_ahead(reads: float, h: float, parts: Split, question: Question[object]) -> tuple[float, float]:
-    """Seconds of so many reads that serve h sales; and the share of them in which a front stage works beside the disk.
+def _read_ahead(reads: float, h: float, parts: Split, question: Question[object]) -> tuple[float, float, float]:
+    """Seconds of so many reads that serve h sales; and the shares of them in which a front stage works beside the disk.
 
     While the join works on a read the disk is at the next one, and no further. With the first read of a segment all its
     sales come in, as many as have left; that takes longer than a read, and then the disk waits. On a sorted R most
@@ -181,9 +182,11 @@ def _read_ahead(reads: float, h: float, parts: Split, question: Question[object]
     working = costs.loop + parts.rows * costs.c_H + left / apart * costs.c_O
     coming = left * (costs.c_A + costs.c_E)
     seconds = np.maximum(reading, working + coming) + (apart - 1) * np.maximum(reading, working)
-    free = np.maximum(0.0, reading - working - coming) + (apart > 1) * np.maximum(0.0, reading - working)
-    beside = np.minimum(free, left * question.beside)
-    return cycles * float(seconds.sum()), float(beside.sum() / seconds.sum())
+    comes, out = question.beside
+    idle = np.minimum(np.maximum(0.0, reading - working - coming), left * comes)
+    idle_then = (apart > 1) * np.minimum(np.maximum(0.0, reading - working), left * out)
+    every = float(seconds.sum())
+    return cycles * every, float(idle.sum()) / every, float(idle_then.sum()) / every
 
 
 def _apart(parts: Split, question: Question[object]) -> int:

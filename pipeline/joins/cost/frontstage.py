@@ -84,7 +84,8 @@ class FrontStageModel:
         # For each iteration of the join behind there is one of the front stage: it looks at sales, and at what came
         # back.
         stages = (1 - p_N) / fetch.mu * (1 + fetch.queries * costs.loop)
-        time = stages + max(0.0, _own_work(parts.h_R, p_N, question) - fetch.idle * stages)
+        comes, out = _own_work(parts.h_R, p_N, question)
+        time = stages + max(0.0, comes - fetch.idle * stages) + max(0.0, out - fetch.idle_then * stages)
         share = (1 - p_N) / fetch.mu / time  # of the time that the join behind has
         iteration = 1 / fetch.queries if fetch.queries else 0.0
         return Prediction(
@@ -113,6 +114,7 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
 
     question = _remembering(question)
     p_N = question.stream.hits(parts.h_R, question.R)
+    (comes, out), missed = _own_work(parts.h_R, p_N, question), max(1e-9, 1 - p_N)
     planned = None if question.planned is None else passed_on(question.planned)
     if parts.h_R >= _NEARLY_ALL * question.R.R_t:
         # The cache leaves absent keys alone, once it is full; until then, and when its rows grow old, all others come.
@@ -125,7 +127,7 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
         planned=planned,
         settings=settings_behind(question),
         front=None,
-        beside=_own_work(parts.h_R, p_N, question) / max(1e-9, 1 - p_N),
+        beside=(comes / missed, out / missed),
         fed=max(1.0, _fed(p_N) * question.offer),
     )
 
@@ -172,10 +174,10 @@ def cached_rows(memory: float, question: Question[object]) -> int:
     return most_that_fit(memory, lambda rows: cache_bytes(rows, question), max(0, int(memory / question.R.v_R)))
 
 
-def _own_work(h_R: int, p_N: float, question: Question[Any]) -> float:
+def _own_work(h_R: int, p_N: float, question: Question[Any]) -> tuple[float, float]:
     """Seconds of the front stage for a sale: to look it up, and to put out what it finds."""
     costs = question.costs
-    return costs.c_S + costs.c_F + p_N * _results_of_hits(h_R, question) * costs.c_O
+    return costs.c_S + costs.c_F, p_N * _results_of_hits(h_R, question) * costs.c_O
 
 
 def _results_of_hits(h_R: int, question: Question[Any]) -> float:

@@ -15,5 +15,7 @@ class Prediction:
     processing_time: float = 0.0  # mean seconds from admission until served, over all sales
     queries: float = 0.0  # of the master, a second of join time
     rows: float = 0.0  # read from the master, a second of join time
-    idle: float = 0.0  # share of join time in which a disk reads ahead, that a front stage works in: `Question.beside`
+    # Shares of join time in which a front stage works beside a disk that reads ahead: see `Question.beside`.
+    idle: float = 0.0
+    idle_then: float = 0.0
     remark: str = ""  # what else its user should know

@@ -85,7 +85,8 @@ class Question(Generic[SettingsOf]):
     offer: int = LONGEST_OFFER  # most sales that come in at once
     connections: int = 2  # to the master
     caps: Caps = Caps()  # on what is asked of it
-    beside: float = 0.0  # seconds that a front stage works for each sale that it passes on
+    # Seconds that a front stage works for each sale that it passes on: when sales come in, and with the next read.
+    beside: tuple[float, float] = (0.0, 0.0)
     fed: float = math.inf  # most sales that come in for an iteration: behind a front stage, which holds its hits
     planned: Stream | None = None  # what the memory was split for, if other sales came in the end
     front: Any = None  # settings of a front stage before the algorithm; None: all as its cost model finds best
