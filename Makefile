@@ -21,7 +21,7 @@ test: setup ## all tests but the slow ones, on real servers that come and go wit
 	@$(call timed,make test,$(VENV)/python -m pytest $(WORKERS) -m "not slow" $(ARGS))
 
 test-slow: setup ## the slow ones: kills in mid-run, a Spark cluster, what is shipped installed elsewhere
-	@$(call timed,make test-slow,$(VENV)/python -m pytest -n $(if $(ARGS),0,2) --dist loadfile -m slow $(ARGS))
+	@$(call timed,make test-slow,$(VENV)/python -m pytest -m slow $(ARGS))
 
 test-mysql: setup ## the tests marked mysql, on a real MySQL server
 	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest $(WORKERS) -m "mysql and not slow" $(ARGS))
