@@ -42,14 +42,7 @@ class FetchAlone(Alone):
     def predict(self, question: Question[Any]) -> Prediction:
         c_S = question.costs.c_S
         found = super().predict(replace(question, beside=(c_S, 0.0)))
-        times = 1 + max(0.0, c_S * found.mu - found.idle)
-        return replace(
-            found,
-            mu=found.mu / times,
-            processing_time=found.processing_time * times,
-            queries=found.queries / times,
-            rows=found.rows / times,
-        )
+        return found.slower(1 + max(0.0, c_S * found.mu - found.idle))
 
 
 _NO_CACHE = "the memory is worth more to the sales that wait than to a cache"

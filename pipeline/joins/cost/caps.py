@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pipeline.joins.cost.prediction import Prediction
 
@@ -30,13 +30,4 @@ class Caps:
         >>> Caps(queries=100).held(Prediction({}, mu=5_000.0, queries=250.0)).mu
         2000.0
         """
-        slower = self.seconds(join.queries, join.rows)
-        if slower <= 1:
-            return join
-        return replace(
-            join,
-            mu=join.mu / slower,
-            processing_time=join.processing_time * slower,
-            queries=join.queries / slower,
-            rows=join.rows / slower,
-        )
+        return join.slower(max(1.0, self.seconds(join.queries, join.rows)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -19,3 +19,13 @@ class Prediction:
     idle: float = 0.0
     idle_then: float = 0.0
     remark: str = ""  # what else its user should know
+
+    def slower(self, times: float) -> Prediction:
+        """The same, when all goes on so many times as slowly."""
+        return replace(
+            self,
+            mu=self.mu / times,
+            processing_time=self.processing_time * times,
+            queries=self.queries / times,
+            rows=self.rows / times,
+        )
