@@ -27,6 +27,7 @@ from tests.kit.reading import Message, Stream
 from tests.kit.running import wait_until
 
 THERE_BE_DRAGONS = 253_402_300_800_001  # a time of Kafka's behind all calendars, in ms
+SENT_AT = int(time.time() * 1000)  # a broker that has run for minutes deletes what is older than its week
 READERS = ("spark", "direct")
 
 
@@ -57,8 +58,8 @@ def send(stack: Stack, topic: str, values: list[bytes | None], partitions: int =
     producer = Producer({"bootstrap.servers": stack.kafka.bootstrap, "message.max.bytes": 8 << 20, **client})
     for number, value in enumerate(values):
         key, headers = (b"key", [("trace", b"\1\2")]) if number % 3 else (None, None)
-        time = THERE_BE_DRAGONS if value == DRAGON else 1_700_000_000_000 - number
-        producer.produce(topic, value, key, number % partitions, timestamp=time, headers=headers)
+        sent_at = THERE_BE_DRAGONS if value == DRAGON else SENT_AT - number
+        producer.produce(topic, value, key, number % partitions, timestamp=sent_at, headers=headers)
     assert producer.flush(30) == 0
 
 
