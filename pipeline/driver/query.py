@@ -87,6 +87,7 @@ class RunningQuery:
 
     def _start(self) -> StreamingQuery:
         job = self._plan.settings.job
+        self._lineage.checkpoint.choose_how_spark_writes(self._spark)
         messages = source.read_stream(self._spark, self._plan.settings)
         writer = messages.writeStream.foreachBatch(self._on_batch).option("checkpointLocation", job.checkpoint)
         trigger = (

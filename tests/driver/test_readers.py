@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,10 @@ from pyspark.errors.exceptions.base import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pipeline import source
-from pipeline.config.settings import Settings, load
+from pipeline.config.settings import load
 from pipeline.driver.checkpoint import Checkpoint
 from pipeline.driver.cluster import Messages, end_tasks
 from pipeline.driver.readers import make_reader
-from pipeline.driver.session import open_session
 from pipeline.laptop.stack.stack import Stack
 from tests.kit.reading import Message, Stream
 from tests.kit.running import wait_until
@@ -29,13 +28,6 @@ from tests.kit.running import wait_until
 THERE_BE_DRAGONS = 253_402_300_800_001  # a time of Kafka's behind all calendars, in ms
 SENT_AT = int(time.time() * 1000)  # a broker that has run for minutes deletes what is older than its week
 READERS = ("spark", "direct")
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = open_session(Settings())
-    yield session
-    session.stop()
 
 
 @pytest.fixture
