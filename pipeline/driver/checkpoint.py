@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pipeline.driver.origin import Ends
 from pipeline.driver.progress import Progress
 from pipeline.errors import WarehouseRefused
+from pipeline.warehouse import disk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,8 +30,9 @@ class Checkpoint(Progress):
         self.path = path
         self._jvm = cast(Any, spark.sparkContext._jvm)
         self._root = self._jvm.org.apache.hadoop.fs.Path(path)
-        self._folder = self._local_folder()
+        self._kept_its_beginning = False
         self._files: Any = self._root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+        self._folder = self._local_folder()
 
     def choose_how_spark_writes(self, spark: SparkSession) -> None:
         """On a local disk Spark writes its two notes of a batch as it does on a store, unless the settings say how.
@@ -62,6 +64,42 @@ class Checkpoint(Progress):
                     f"give this one a job.name and a job.checkpoint of its own."
                 ) from None
             yield
+
+    def keep(self, batch: int) -> None:
+        """What Spark has planned of this batch is on a local disk before anything of it is committed.
+
+        Else a power cut could leave a commit whose batch is planned again, with other offsets.
+        """
+        if (folder := self._folder) is None:
+            return
+        notes = [note for note in (folder / "offsets").iterdir() if str(batch) in note.name.split(".")]
+        if not self._kept_its_beginning:
+            notes += [folder / "metadata", *(note for note in folder.glob("sources/*/*") if note.is_file())]
+        for note in notes:
+            disk.keep(note)
+        disk.keep(folder / "offsets")
+        if not self._kept_its_beginning:
+            for note in notes:
+                disk.keep_name(note)
+        self._kept_its_beginning = True
+
+    def take_torn_aside(self) -> None:
+        """The newest notes, if a power cut has left them unfinished: those of batches that Spark begins anew.
+
+        What is planned is kept before its batch is committed, so a batch of which that is torn is in no table.
+        """
+        if (folder := self._folder) is None:
+            return
+        for kind in ("commits", "offsets"):
+            for number in sorted(self._numbers(kind), reverse=True):
+                note = folder / kind / str(number)
+                if not disk.is_torn(note.read_bytes()):
+                    break
+                disk.aside(note)
+                note.with_name(f".{number}.crc").unlink(missing_ok=True)
+        for note in (folder / "metadata", *folder.glob("sources/*/[0-9]*")):
+            if note.is_file() and self.planned is None and disk.is_torn(note.read_bytes()):
+                disk.aside(note)
 
     def plan(self, batch: int, ends: Ends) -> None:
         """Put down that this batch goes on to these offsets."""

@@ -93,6 +93,8 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
         with ExitStack() as held, _warming(spark, reader, plan):
             with places.told(places.checkpoint(settings)):
                 held.enter_context(checkpoint.held())
+                checkpoint.take_torn_aside()
+                warehouse.take_torn_aside()
                 origin = continuity.require(checkpoint, settings, warehouse)
             continuity.require_topics(checkpoint, warehouse, topics, origin)
             warehouse.prepare()

@@ -126,6 +126,7 @@ class RunningQuery:
 
     def _on_workers(self, messages: DataFrame, batch: int) -> TaskAnswer:
         self._healing.batch_begins()
+        self._lineage.checkpoint.keep(batch)
         tasks, news = self._reader.tasks(messages, batch), self._changes.news()
         self._check_altered(news)
         try:

@@ -123,6 +123,7 @@ class HistoryTable:
                         raise
                     continue
             self.log.refresh()
+            self.log.keep()
             return
 
     def _write(self, rows: pa.Table, said: SyncRecord) -> None:

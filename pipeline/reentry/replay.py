@@ -169,6 +169,7 @@ def _take_away(way: Entrance, messages: pa.Table, number: int) -> None:
         )
         try:
             merge.when_matched_delete().execute()
+            log.keep()
             return
         except CommitFailedError as error:
             if attempt == _ATTEMPTS:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pipeline.config import settings
 from pipeline.config.contracts import TableContract
-from pipeline.warehouse import partitions, statistics
+from pipeline.warehouse import disk, partitions, statistics
 from pipeline.warehouse.faults import Place
 from pipeline.warehouse.places import told
 from pipeline.warehouse.port import FileAction
@@ -71,10 +71,11 @@ class TableFiles:
                 self._file_of(values, inside).write(inside)
 
     def close(self) -> list[FileAction]:
-        """Finish all files. The driver commits the actions."""
+        """Finish all files, and have them on the disk. The driver commits the actions."""
         with told(self._place):
             while self._open:
                 self._finish_oldest()
+            disk.keep_files(self._place.folder, [file.path for file in self._finished])
         return self._finished
 
     def abort(self) -> None:

@@ -83,21 +83,22 @@ def heal(log: TableLog, contract: TableContract, found: pa.Table, made: HealingR
     for attempt in range(1, _ATTEMPTS + 1):
         log.refresh()
         try:
-            return int(merge.execute(log, said)["num_target_rows_updated"])
+            healed: int | None = int(merge.execute(log, said)["num_target_rows_updated"])
         except (DeltaError, OSError) as error:
             # The answer may have been lost although the commit is there.
             log.refresh()
             healed = _healed_by(log, said)
-            if healed is not None:
-                return healed
-            if not isinstance(error, CommitFailedError):
+            if healed is None and not isinstance(error, CommitFailedError):
                 raise
-            if attempt == _ATTEMPTS:
+            if healed is None and attempt == _ATTEMPTS:
                 raise WarehouseRefused(
                     f"{log.uri}: {len(found):,} facts are not healed after {_ATTEMPTS} attempts, because others kept "
                     f"changing the same files: {str(error).splitlines()[0]} Those healed before "
                     f"stay so; run it again later."
                 ) from error
+        if healed is not None:
+            log.keep()
+            return healed
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from pipeline.errors import WarehouseRefused
-from pipeline.warehouse import record
+from pipeline.warehouse import disk, record
 from pipeline.warehouse.record import CommitRecord
 from pipeline.warehouse.storage import filesystem
 
@@ -49,6 +49,7 @@ class TableLog:
         self.uri = uri
         self.table = DeltaTable(uri, storage_options=storage_options)
         self._files = filesystem(uri, storage_options)
+        self._kept = self.version() - 1  # of the newest one nobody knows whether it was
 
     @staticmethod
     def exists(uri: str, storage_options: dict[str, str]) -> bool:
@@ -113,6 +114,11 @@ class TableLog:
                 return f"{reset['operation']}{to} in version {reset['version']}"
             upto = int(target)
         return None
+
+    def keep(self) -> None:
+        """No power cut takes a version up to the one read last."""
+        disk.keep_commits(self.uri, self._kept + 1, self.version())
+        self._kept = self.version()
 
     def version(self) -> int:
         return int(self.table.version())

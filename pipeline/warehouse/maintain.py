@@ -132,6 +132,9 @@ class _Table:
         for step, does in (("optimize", self._optimize), ("log", self._shorten_log), ("vacuum", self._vacuum)):
             if step in self._wishes.steps:
                 yield from does()
+        if not self._wishes.dry_run:
+            self._log.refresh()
+            self._log.keep()
 
     def _optimize(self) -> Iterator[str]:
         self._log.refresh()

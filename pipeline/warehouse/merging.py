@@ -85,13 +85,15 @@ class Merging:
 
     def _merge(self, opened: TableLog, partition: Values, below: int) -> dict[str, Any]:
         codec = self._warehouse.compression.upper()
-        return opened.table.optimize.compact(
+        done = opened.table.optimize.compact(
             partition_filters=[(name, "=", value or "") for name, value in partition.items()] or None,
             target_size=below,
             max_concurrent_tasks=1,  # the other cores belong to the stream
             writer_properties=WriterProperties(compression=cast(Any, "UNCOMPRESSED" if codec == "NONE" else codec)),
             post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
         )
+        opened.keep()
+        return done
 
 
 def _crowded_partitions(opened: TableLog, below: int, many: int) -> list[Values]:

@@ -60,8 +60,12 @@ class WrittenTables(Protocol):
 class Warehouse(WrittenTables, Protocol):
     """The driver's side. A batch is in the facts table entirely or not at all, however often it is tried.
 
-    `prepare` is called before all but what the tables say.
+    `take_torn_aside` is called first, and `prepare` before all but what the tables say.
     """
+
+    def take_torn_aside(self) -> None:
+        """Take aside what a power cut has left unfinished in the tables' logs."""
+        ...
 
     def prepare(self) -> None:
         """Create or check the tables and complete what the last run left half done."""

@@ -2,9 +2,6 @@
 
 An object store is reached with the options and schemes of `deltalake` (`AWS_REGION`, `AZURE_STORAGE_ACCOUNT_KEY`, …).
 Spark, which only creates tables and appends for `writer = spark`, gets the same under Hadoop's names: `hadoop.py`.
-
-Files are not fsynced. Neither deltalake nor Delta on Spark syncs the log's entries, and data that
-outlives the commit naming it is worth nothing. A killed process loses nothing; a power cut under a local folder may.
 """
 
 from __future__ import annotations

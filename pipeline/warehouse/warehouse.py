@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config import settings
 from pipeline.config.contracts import TableContract
 from pipeline.errors import WarehouseRefused
-from pipeline.warehouse import partitions, tables
+from pipeline.warehouse import disk, partitions, tables
 from pipeline.warehouse.arrow import ArrowCommitter
 from pipeline.warehouse.committer import AlreadyCommitted, Committer
 from pipeline.warehouse.log import TableLog
@@ -62,9 +62,15 @@ class TwoStepWarehouse(SeenTables):
         self._newest_of_side: dict[str, int] = {}  # the newest batch that each side table has rows of
 
     @storage_told
+    def take_torn_aside(self) -> None:
+        for name in (self._facts.name, *self._sides):
+            disk.take_torn_aside(self._uri(name))
+
+    @storage_told
     def prepare(self) -> None:
         for contract in (self._facts, *self._sides.values()):
             self._tables[contract.name] = self._open(contract)
+            self._tables[contract.name].log.keep()
         if (last := self._last_record()) is not None:
             self._complete(last)
             self._newest_of_side = {**last.sides_before, **dict.fromkeys(last.sides, last.batch)}
@@ -86,6 +92,7 @@ class TwoStepWarehouse(SeenTables):
             note=dict(batch.note),
         )
         version = self._committer.append(self._facts_table, batch.facts, made)
+        self._facts_table.log.keep()
         self._complete(made)
         self._newest_of_side = self._newest_of_side | dict.fromkeys(made.sides, made.batch)
         self._committer.forget(self._facts_table, batch.facts)
@@ -154,4 +161,5 @@ class TwoStepWarehouse(SeenTables):
                 )
             with contextlib.suppress(AlreadyCommitted):  # another driver completes the same files
                 self._committer.append(table, files, made.of_side())
+                table.log.keep()
             self._committer.forget(table, files)
