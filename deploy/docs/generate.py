@@ -10,15 +10,16 @@ from typing import Any
 
 from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS
 from pipeline.watch.family import Family
+from pipeline.watch.sync import OF_SYNC
 
 PAGE = Path(__file__).with_name("metrics.md")
 
 _HEAD = """\
 # Metrics
 
-Written by `deploy/docs/generate.py` from `pipeline/watch/families.py`. The driver publishes them for Prometheus at
-`/metrics` of `metrics.host`, `metrics.port`. Everything is counted after the commit, so a task that was tried twice
-counts once.
+Written by `deploy/docs/generate.py` from `pipeline/watch/families.py` and `sync.py`. The driver publishes them for
+Prometheus at `/metrics` of `metrics.host`, `metrics.port`. Everything is counted after the commit, so a task that was
+tried twice counts once.
 
 One quantity has one name: here, in the README's glossary, on the dashboards, in `millrace top`, `millrace status` and
 `millrace explain`.
@@ -42,6 +43,11 @@ before that with 503. Python's own `process_*` metrics of the driver are there t
 What is recorded and what alerts: [`prometheus/rules`](../prometheus/rules). What to do then: the
 [runbook](runbook.md).
 """
+
+_SYNC = """\
+`millrace sync --follow` publishes these and no others, at `metrics.host`, `metrics.sync_port`. Counters end in `_total`
+and begin at 0 with each start. `/ready` answers 200 once the log is followed for all its dimensions. For Prometheus it
+is an entry of its own in [`targets`](../prometheus/prometheus.yml), with the label `job` = `millrace-sync`."""
 
 _FLINK = """
 ## For those who come from Flink
@@ -72,6 +78,7 @@ def _parts() -> Iterator[str]:
     yield from _section(
         "Histograms", f"Each with `_bucket`, `_count` and `_sum`. Buckets end at {bounds} s.", HISTOGRAMS
     )
+    yield from _section("Of a sync", _SYNC, {**OF_SYNC.counters, **OF_SYNC.gauges})
     yield _FLINK
 
 

@@ -28,6 +28,7 @@ def command(
 
     millrace grants mysql --config my.toml | mysql --user=root
     """
+    from pipeline import history
     from pipeline.errors import BadSetting
     from pipeline.kafka import rights
     from pipeline.master.open import grants
@@ -35,7 +36,7 @@ def command(
 
     plan = resolve(chosen(config, set_))
     if server is Server.MYSQL:
-        print("\n".join(grants(plan.settings.master, plan.dimensions, account_host)))
+        print("\n".join(grants(plan.settings.master, plan.dimensions, account_host, bool(history.kept(plan)))))
         return
     kafka = plan.settings.kafka
     named = principal or kafka.librdkafka.get("sasl.username", "")

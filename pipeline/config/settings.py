@@ -210,12 +210,15 @@ class MetricsSettings:
     token_file: Place = Place("")
     tls_certificate: Place = Place("")
     tls_key: Place = Place("")
+    sync_port: int = 9465
 
     def __post_init__(self) -> None:
         for given, needed in (("tls_key", "tls_certificate"), ("tls_certificate", "tls_key")):
             ok = not getattr(self, given) or bool(getattr(self, needed))
             need(ok, f"metrics.{needed}", "", f"a PEM file beside metrics.{given}", f"metrics.{given}")
-        need(0 <= self.port < 1 << 16, "metrics.port", self.port, "from 0 (any that is free) to 65535")
+        for name in ("port", "sync_port"):
+            port = getattr(self, name)
+            need(0 <= port < 1 << 16, f"metrics.{name}", port, "from 0 (any that is free) to 65535")
 
 
 @dataclass(frozen=True)

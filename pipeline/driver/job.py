@@ -33,9 +33,8 @@ from pipeline.plan import Plan, resolve
 from pipeline.warehouse import places
 from pipeline.warehouse.merging import Merging
 from pipeline.warehouse.warehouse import make_warehouse
-from pipeline.watch.access import EXPOSURE_REMEDY, Access, exposure
 from pipeline.watch.publish import Metrics
-from pipeline.watch.scrape import metrics_url
+from pipeline.watch.published import served
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +83,8 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
     places.refuse_unusable(settings)
     preflight.check(plan)
     topics = Topics(settings.kafka)
-    with _metrics(settings) as (metrics, address), _session(settings, stop) as spark:
+    metrics = Metrics()
+    with served(metrics, settings.metrics) as address, _session(settings, stop) as spark:
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
         reader, load = make_reader(settings, spark, checkpoint), Load.of(settings.master, spark.sparkContext)
@@ -145,21 +145,6 @@ def _warm_up(reader: Reader, plan: Plan) -> None:
         warm_workers(reader.idle(), partial(warm, plan))
     except Exception as error:  # noqa: BLE001 the first batch will meet it too, and tell it
         log.debug("workers were not made ready beforehand: %s", error)
-
-
-@contextmanager
-def _metrics(settings: Settings) -> Iterator[tuple[Metrics, str]]:
-    metrics = Metrics()
-    own = settings.metrics
-    port = metrics.serve(own.host, own.port, Access.of(own))
-    address = metrics_url(f"{own.host}:{port}", bool(own.tls_certificate))
-    if said := exposure(own):
-        log.warning("%s. %s", said, EXPOSURE_REMEDY)
-    log.info("metrics on %s", address)
-    try:
-        yield metrics, address
-    finally:
-        metrics.close()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from pipeline import keys as natural_keys
+from pipeline.config.contracts import DimensionContract
 from pipeline.errors import MillraceError, NotUnique
 from pipeline.history.layout import HistoryLayout
 from pipeline.history.patience import Patience
@@ -18,6 +19,7 @@ from pipeline.master.images import Beginning, Row, RowChange, Told
 from pipeline.master.open import open_images, open_master
 from pipeline.master.port import KEY, MasterTable
 from pipeline.plan import Plan
+from pipeline.watch.sync import SyncMetrics
 
 log = logging.getLogger("millrace.history")
 
@@ -35,14 +37,20 @@ def layout_of(plan: Plan, name: str) -> HistoryLayout:
     return HistoryLayout(plan.dimensions[name], plan.settings.dimensions[name].history == "type 2")
 
 
+def require_one_row_a_key(master: MasterTable, contract: DimensionContract) -> None:
+    master.verify()
+    if not master.unique:
+        raise NotUnique(f"{contract.table} may have several rows of one natural key: no history is kept.")
+
+
 class DimensionSync:
-    def __init__(self, plan: Plan, name: str, stop: threading.Event, say: Say) -> None:
+    def __init__(self, plan: Plan, name: str, stop: threading.Event, say: Say, metrics: SyncMetrics) -> None:
         self.name = name
         self._settings, self._contract = plan.settings.master, plan.dimensions[name]
         self._layout = layout_of(plan, name)
         self._table = HistoryTable(self._layout, plan.settings.warehouse)
         self._images = open_images(self._settings, self._contract)
-        self._stop, self._say = stop, say
+        self._stop, self._say, self._metrics = stop, say, metrics
         self._applied = self._unlogged = 0
 
     def catch_up(self) -> None:
@@ -89,25 +97,25 @@ class DimensionSync:
         said = SyncRecord(
             self.name, sequence + 1, begun.place, 0, begun.shape, first, begun.place, begun.at, first, reason
         )
+        self._metrics.snapshot_begun(self.name)
         return self._commit(self._history(said, []), said)
 
     def _complete(self, said: SyncRecord) -> SyncRecord:
         """The rest of the snapshot."""
         with open_master(self._settings, self._contract) as master:
-            master.verify()
-            if not master.unique:
-                raise NotUnique(f"{self._contract.table} may have several rows of one natural key: no history is kept.")
-            rows = 0
+            require_one_row_a_key(master, self._contract)
+            before, expected = said.scanned_rows, master.statistics().rows
             self._stop.wait(0 if said.scanned_to else _UNTIL_ALL_ARE_SEEN)
             while not said.is_scanned and not self._stop.is_set():
-                said, read = self._scan(master, said)
-                rows += read
+                self._metrics.snapshot(self.name, said.scanned_rows, expected)
+                said = self._scan(master, said)
+            self._metrics.snapshot(self.name, said.scanned_rows, expected)
             if said.is_scanned and not self._stop.is_set():
                 said, gone = self._look_for_gone(master, said)
-                self._say(f"{self.name}: {rows:,} rows read, {gone:,} have gone ({said.reason})")
+                self._say(f"{self.name}: {said.scanned_rows - before:,} rows read, {gone:,} have gone ({said.reason})")
         return said
 
-    def _scan(self, master: MasterTable, said: SyncRecord) -> tuple[SyncRecord, int]:
+    def _scan(self, master: MasterTable, said: SyncRecord) -> SyncRecord:
         position = bytes.fromhex(said.scanned_to) if said.scanned_to else None
         page = master.scan(position, _PAGE)
         rows = self._layout.rows(page.rows)
@@ -115,7 +123,8 @@ class DimensionSync:
         for row in rows:
             history.scanned(row)
         to = page.position.hex() if page.position is not None else None
-        return self._commit(history, said.next(scanned_to=to, is_scanned=page.reached)), len(rows)
+        scanned = said.scanned_rows + len(rows)
+        return self._commit(history, said.next(scanned_to=to, scanned_rows=scanned, is_scanned=page.reached))
 
     def _look_for_gone(self, master: MasterTable, said: SyncRecord) -> tuple[SyncRecord, int]:
         """Versions from before the snapshot whose rows it has not found: asked for by their keys."""
@@ -136,6 +145,7 @@ class DimensionSync:
         """Why the log does not go on; nothing, if it was stopped or its end was reached."""
         pending: list[RowChange] = []
         size, committed = 0, time.monotonic()
+        whole_until = 0.0  # Unix time up to which the table has all changes
         for told in self._pieces(said, for_ever=every is not None):
             pending += told.changes
             size += told.bytes
@@ -145,6 +155,8 @@ class DimensionSync:
             if (pending and (is_due or is_last)) or ((is_last or since >= _PROGRESS) and told.upto != said.upto):
                 said = self._apply(pending, said.next(place=told.upto.place, changes=told.upto.changes))
                 pending, size, committed = [], 0, time.monotonic()
+            whole_until = whole_until if pending else told.at
+            self._metrics.followed(self.name, whole_until)
             if is_last:
                 return said, told.lost
         return said, ""
@@ -162,6 +174,7 @@ class DimensionSync:
             except MillraceError:
                 raise
             except Exception as error:  # noqa: BLE001 of the network or the server
+                self._metrics.silent(self.name)
                 patience.wait(error)
 
     def _ask_to_begin(self) -> Beginning:
@@ -179,17 +192,19 @@ class DimensionSync:
         history = self._history(said, list(dict.fromkeys(map(self._key, images))))
         for change in changes:
             history.changed(change)
+        said = self._commit(history, said, len(changes))
         self._applied += len(changes)
         self._unlogged += history.edit.unlogged
-        return self._commit(history, said)
+        return said
 
     def _history(self, said: SyncRecord, keys: list[Row]) -> History:
         present: list[Version] = self._table.present(keys)
         return History(present, said.epoch, said.next_number, len(self._layout.key))
 
-    def _commit(self, history: History, said: SyncRecord) -> SyncRecord:
-        said = said.numbered(history.next_number)
-        self._table.commit(history.edit, said)
+    def _commit(self, history: History, said: SyncRecord, changes: int = 0) -> SyncRecord:
+        said, edit = said.numbered(history.next_number), history.edit
+        self._table.commit(edit, said)
+        self._metrics.committed(self.name, changes, len(edit.begun), edit.unlogged)
         return said
 
     def _key(self, row: Row) -> Row:

@@ -26,6 +26,7 @@ class SyncRecord(msgspec.Struct, frozen=True):
     epoch_first: int
     reason: str  # why there is a snapshot: what was between the log's last word and it is not known
     scanned_to: str | None = None  # how far the snapshot has come: a position of the scan, in hexadecimal digits
+    scanned_rows: int = 0
     is_scanned: bool = False
     is_whole: bool = False  # the rows that have gone were looked for, too: the snapshot is done
     token: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)

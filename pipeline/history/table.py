@@ -42,6 +42,18 @@ class HistoryTable:
         self._options = warehouse.storage_options
         self._log: TableLog | None = None
 
+    def look(self) -> bool:
+        """Whether it is there; as `open`, but nothing is made or changed."""
+        if not TableLog.exists(self.uri, self._options):
+            tables.refuse_unmakeable(self.uri, self._contract, self._options)
+            return False
+        self._refuse_other_type()
+        self._log = TableLog(self.uri, self._options)
+        found = self._log.describe()
+        tables.check(found, self._contract, self.uri)
+        features.refuse_what_arrow_cannot_honour(found, self._contract, self.uri)
+        return True
+
     def open(self) -> None:
         """Made if there is none; what a contract has come to name since is added."""
         if TableLog.exists(self.uri, self._options):

@@ -38,6 +38,15 @@ class Told:
     bytes: int = 0  # that the changes took in the log
     is_all: bool = False  # up to the end that the log had when it was begun to be followed
     lost: str = ""  # what comes next cannot be told, and why; nothing follows
+    at: float = 0.0  # Unix time up to which all is told, by the server's clock; 0: not known yet
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a server still has of its log."""
+
+    lost: str = ""  # why it does not go on behind a position; nothing: it does
+    seconds: int = 0  # for which it keeps what it writes; 0: it throws nothing away by itself
 
 
 @dataclass(frozen=True)
@@ -64,4 +73,8 @@ class RowImages(Protocol):
 
         Raises `FeedRefused`; other errors may pass by themselves.
         """
+        ...
+
+    def kept(self, upto: Upto, shape: str) -> Kept:
+        """Whether the log could be followed from there, without following it. Raises as `begin` does."""
         ...

@@ -48,9 +48,13 @@ def look_at_server(settings: MasterData) -> ServerFacts:
     return facts_of(settings)
 
 
-def grants(settings: MasterData, dimensions: Mapping[str, DimensionContract], host: str) -> list[str]:
-    """What the server's administrator allows the job's account: to read these dimensions' tables, and nothing else."""
-    return statements(settings, dimensions.values(), host)
+def grants(
+    settings: MasterData, dimensions: Mapping[str, DimensionContract], host: str, keeps_history: bool = False
+) -> list[str]:
+    """What the server's administrator allows the job's account: to read these dimensions' tables, and the log if a feed
+    or a history is told by it, and nothing else."""
+    reads_log = keeps_history or settings.feed in ("auto", "binlog")
+    return statements(settings, dimensions.values(), host, reads_log)
 
 
 def open_feed(settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> Feed:

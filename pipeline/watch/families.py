@@ -1,4 +1,4 @@
-"""All that Millrace publishes: for each metric a row with its labels, its meaning, and where a committed batch has it.
+"""All that a job publishes: for each metric a row with its labels, its meaning, and where a committed batch has it.
 
 `publish.py` fills the rows, `scrape.py` asks by them, deploy/docs/metrics.md is written from them.
 """
@@ -17,6 +17,7 @@ from pipeline.watch.family import (
     Family,
     Found,
     Labels,
+    Table,
     batch,
     by,
     by_dimension_and,
@@ -37,6 +38,7 @@ BUCKETS = np.append(np.sort(np.round(BUCKETS[BUCKETS < 600], 4)), 600.0)
 COUNTERS: dict[str, Family[float]] = {}
 GAUGES: dict[str, Family[float]] = {}
 HISTOGRAMS: dict[str, Family[Histogram]] = {}
+OF_JOB = Table(COUNTERS, GAUGES, HISTOGRAMS)
 
 _DIMENSION = ("dimension",)
 _JOIN = ("dimension", "algorithm")

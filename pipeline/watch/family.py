@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import DimensionAnswer, TaskAnswer
 from pipeline.master.port import ReadCount
 
@@ -38,6 +39,15 @@ class Family(Generic[V]):
     merged: Callable[[V, V], V]  # what was known with what the batch says
     from_start: tuple[Labels, ...] = ()  # series that are there at zero: one that comes with its first event hides it
     replaced: bool = False  # of a dimension only the series stay that its newest batch has
+
+
+@dataclass(frozen=True)
+class Table:
+    """All metrics that one process publishes, by their names."""
+
+    counters: dict[str, Family[float]]
+    gauges: dict[str, Family[float]]
+    histograms: dict[str, Family[Histogram]]
 
 
 def each(things: Callable[[Committed], Iterable[tuple[Labels, T]]], of: Callable[[T], V | None]) -> Found[V]:

@@ -11,8 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from pipeline.answers.histogram import Histogram
-from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS
-from pipeline.watch.family import Labels
+from pipeline.watch.families import BUCKETS, OF_JOB
+from pipeline.watch.family import Labels, Table
 
 LOOK_BACK = 60.0  # seconds
 _APART = 2.0  # seconds between moments that are kept: thirty of them take two megabytes
@@ -24,15 +24,19 @@ class Moment(Collector):
 
     values: Mapping[str, Mapping[Labels, float]]
     histograms: Mapping[str, Mapping[Labels, Histogram]]
+    table: Table = OF_JOB
 
     def collect(self) -> Iterator[Metric]:
-        for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
+        for kind, families in (
+            (CounterMetricFamily, self.table.counters),
+            (GaugeMetricFamily, self.table.gauges),
+        ):
             for name, family in families.items():
                 metric = kind(name, family.meaning, labels=family.labels)
                 for labels, value in sorted(self.values[name].items()):
                     metric.add_metric(labels, value)
                 yield metric
-        for name, durations in HISTOGRAMS.items():
+        for name, durations in self.table.histograms.items():
             exposed = HistogramMetricFamily(name, durations.meaning, labels=durations.labels)
             for labels, histogram in sorted(self.histograms[name].items()):
                 exposed.add_metric(labels, _buckets(histogram), histogram.total)

@@ -1,4 +1,4 @@
-"""What is measured, and its Prometheus exposition: one endpoint, on the driver.
+"""What is measured of a job: its endpoint is on the driver.
 
 Counters move only in `Metrics.published`, after the commit, so a task that was tried twice counts once, and a scrape
 sees a batch whole or not at all.
@@ -8,49 +8,26 @@ The page of all of them, Flink's names beside ours, is deploy/docs/metrics.md, w
 
 from __future__ import annotations
 
-import platform
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
-import pyarrow as pa
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-
-from pipeline import __version__
-from pipeline.answers.histogram import Histogram
 from pipeline.answers.task import TaskAnswer
 from pipeline.master.feed import Changes
 from pipeline.watch import families
-from pipeline.watch.access import OPEN, Access
-from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS
+from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS, OF_JOB
 from pipeline.watch.family import Committed, Family, Labels
-from pipeline.watch.moments import Moment, Past
-from pipeline.watch.server import MetricsServer
+from pipeline.watch.published import Published
 
 V = TypeVar("V")
 
 
-class Metrics(Collector):
-    """All that is published about one job. Safe to scrape while a batch is being published."""
+class Metrics(Published):
+    """All that is published about one job. A scrape sees a batch whole or not at all."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._values: dict[str, dict[Labels, float]] = {name: {} for name in (*COUNTERS, *GAUGES)}
-        self._histograms: dict[str, dict[Labels, Histogram]] = {name: {} for name in HISTOGRAMS}
-        self._server: MetricsServer | None = None
-        self._is_ready = False
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
-        ProcessCollector(registry=self.registry)
-        for family in COUNTERS.values():
-            for labels in family.from_start:
-                self._add(family, labels, 0)
-        self._set(families.BUILD_INFO, (__version__, platform.python_version(), pa.__version__), 1)
+        super().__init__(OF_JOB)
         self._set(families.READY, (), 0)
-        self._past = Past()
-        self._past.note(self._moment())
+        self._past.begin_anew(self._moment())
 
     def published(self, answer: TaskAnswer, committed_at: float, batch: int) -> None:
         """Count one committed batch."""
@@ -125,39 +102,6 @@ class Metrics(Collector):
             self._is_ready = True
             self._set(families.READY, (), 1)
             self._past.begin_anew(self._moment())
-
-    def serve(self, host: str, port: int, access: Access = OPEN) -> int:
-        """Serve /metrics, /live and /ready from a thread; returns the port, which 0 leaves to the system."""
-        self._server = MetricsServer(host, port, self.registry, lambda: self._is_ready, self._minute_ago, access)
-        return self._server.port
-
-    def _minute_ago(self) -> tuple[Moment, float]:
-        with self._lock:
-            return self._past.minute_ago()
-
-    def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-
-    def collect(self) -> Iterator[Metric]:
-        with self._lock:
-            now = self._moment()
-        return now.collect()
-
-    def _moment(self) -> Moment:
-        # Published histograms are replaced, never changed, so that a shallow copy is a snapshot.
-        return Moment(
-            {name: dict(series) for name, series in self._values.items()},
-            {name: dict(series) for name, series in self._histograms.items()},
-        )
-
-    def _add(self, family: Family[float], labels: Labels, value: float) -> None:
-        series = self._values[family.name]
-        series[labels] = series.get(labels, 0) + value
-
-    def _set(self, family: Family[float], labels: Labels, value: float) -> None:
-        self._values[family.name][labels] = value
 
 
 def _merge(family: Family[V], series: dict[Labels, V], done: Committed) -> None:

@@ -40,6 +40,7 @@ class MetricsServer(ThreadingTCPServer):
         is_ready: Callable[[], bool],
         minute_ago: Callable[[], tuple[Collector, float]],
         access: Access = OPEN,
+        setting: str = "port",
     ) -> None:
         self.access = access
         secured = access.of_server()
@@ -52,8 +53,8 @@ class MetricsServer(ThreadingTCPServer):
         except (OSError, OverflowError) as error:
             raise BadSetting(
                 f"metrics cannot be served at {host}:{port}: {getattr(error, 'strerror', None) or error}. If another "
-                f"job has the port, set metrics.port to a free one, or to 0 for any; metrics.host must be an address "
-                f"of this machine."
+                f"job has the port, set metrics.{setting} to a free one, or to 0 for any; metrics.host must be an "
+                f"address of this machine."
             ) from error
         self.port = int(self.server_address[1])
         if secured:  # each client is greeted in its own thread, so that a slow one keeps nobody waiting

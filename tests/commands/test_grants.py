@@ -70,12 +70,14 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, **settings: str) ->
 
 
 @pytest.mark.mysql
-@pytest.mark.parametrize("feed", ["auto", "off"])
+@pytest.mark.parametrize(("feed", "history"), [("auto", "off"), ("off", "off"), ("off", "type 2")])
 def test_the_databases_account_may_read_its_tables_and_write_nothing(
-    stack: Stack, seeded: StackInfo, capsys: pytest.CaptureFixture[str], feed: str
+    stack: Stack, seeded: StackInfo, capsys: pytest.CaptureFixture[str], feed: str, history: str
 ) -> None:
-    statements = printed(capsys, "mysql", "--account-host", "127.0.0.1", master__user=USER, master__feed=feed)
-    assert len(statements) == (4 if feed == "auto" else 3)
+    given = {"master__user": USER, "master__feed": feed, "dimensions__product__history": history}
+    statements = printed(capsys, "mysql", "--account-host", "127.0.0.1", **given)
+    reads_log = (feed, history) != ("off", "off")
+    assert len(statements) == (4 if reads_log else 3)
     account = "'o''neil'@'127.0.0.1'"
     stack.database.execute(f"DROP USER IF EXISTS {account}", f"CREATE USER {account} IDENTIFIED BY 'known'")
     stack.database.execute(*statements)
@@ -87,7 +89,7 @@ def test_the_databases_account_may_read_its_tables_and_write_nothing(
         assert len(master.lookup(pa.array([b"P-00000001", b"no such"]))) <= 1
         assert master.statistics()
     followed = open_feed(replace(settings, feed="binlog"), {"product": contract}).follow()
-    if feed == "auto":
+    if reads_log:
         assert next(followed).all_of == {"product"}
         followed.close()
     else:

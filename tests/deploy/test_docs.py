@@ -18,6 +18,7 @@ from pipeline.commands.submit import Verbatim
 from pipeline.config.settings import load
 from pipeline.plan import resolve
 from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS
+from pipeline.watch.sync import OF_SYNC
 from tests.benchmarks import page as readme_figures
 
 ROOT = Path(__file__).parents[2]
@@ -111,7 +112,8 @@ def test_the_page_of_metrics_is_what_the_code_makes_and_names_every_one() -> Non
     done = subprocess.run(generator, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     page = (ROOT / "deploy" / "docs" / "metrics.md").read_text("utf-8")
-    assert [name for name in (*COUNTERS, *GAUGES, *HISTOGRAMS) if f"`{name}`" not in page] == []
+    published = (*COUNTERS, *GAUGES, *HISTOGRAMS, *OF_SYNC.counters, *OF_SYNC.gauges)
+    assert [name for name in published if f"`{name}`" not in page] == []
 
 
 def test_the_readmes_figures_are_those_of_the_raw_results() -> None:

@@ -122,6 +122,7 @@ class World:
         server |= {"user": reader.user, "password": reader.password}
         given = [f"master.{name}={value}" for name, value in server.items()]
         given += [f"warehouse.path={self.folder / 'warehouse'}", f"contracts.folder={self.folder / 'contracts'}"]
+        given.append("metrics.sync_port=0")
         return [*given, f"dimensions.product.history={self.history}", *self.settings]
 
     @property

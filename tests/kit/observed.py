@@ -8,9 +8,12 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +34,7 @@ FIRST, REST, RATE = 2_000, 48_000, 1_000.0  # the first start everything, and gi
 MESSAGES = FIRST + REST
 TOPIC = "observed-sales"
 _MOST_KILLS = 40
+_ADDRESS = re.compile(r"metrics on (http://[\w.:]+/metrics)")
 
 
 @dataclass
@@ -82,7 +86,7 @@ def sql(job: Job, table: str, query: str) -> list[tuple]:
 
 
 def url_of(job: Job) -> str:
-    found = re.findall(r"metrics on (http://[\w.:]+/metrics)", job.log.read_text())
+    found = _ADDRESS.findall(job.log.read_text())
     return found[-1] if found else ""
 
 
@@ -112,6 +116,28 @@ def ages_of(job: Job) -> list[float]:
 def make_job(folder: Path, stack: StackInfo, **settings: str) -> Job:
     folder.mkdir()
     return Job(folder, stack, TOPIC, job__trigger="1 s", worker__window_sales="20000", **settings)
+
+
+@contextmanager
+def synced(folder: Path, stack: StackInfo) -> Iterator[str]:
+    """A `millrace sync --follow` of the products; where its metrics are."""
+    folder.mkdir()
+    reader, log = stack.reader, folder / "sync.log"
+    given = {
+        "master.host": stack.host, "master.port": str(stack.port), "master.database": stack.database,
+        "master.user": reader.user, "master.password": reader.password, "metrics.sync_port": "0",
+        "warehouse.path": str(folder / "warehouse"), "dimensions.product.history": "type 2",
+    }  # fmt: skip
+    words = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+    with log.open("wb") as said:
+        command = [sys.executable, "-m", "pipeline.cli", "sync", "--follow", *words]
+        process = subprocess.Popen(command, stdout=said, stderr=said)
+    try:
+        wait_until(lambda: bool(_ADDRESS.findall(log.read_text())), "the sync serves its metrics", 60)
+        yield _ADDRESS.findall(log.read_text())[-1].split("/")[2]
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0, log.read_text()
 
 
 def run(prometheus: Prometheus, jobs: dict[str, Job], stack: StackInfo, sizes: Sizes) -> Observed:

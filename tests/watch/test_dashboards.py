@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.watch.families import COUNTERS, GAUGES, HISTOGRAMS
+from pipeline.watch.sync import OF_SYNC
 
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules"
 FILES = sorted((GRAFANA / "dashboards").glob("*.json"))
 RECORDED = set(re.findall(r"record: (\S+)", (RULES / "recording.yml").read_text()))
 PUBLISHED = {*COUNTERS, *GAUGES, *(f"{name}_{part}" for name in HISTOGRAMS for part in ("bucket", "count", "sum"))}
+PUBLISHED |= {*OF_SYNC.counters, *OF_SYNC.gauges}
 
 
 def panels(file: Path) -> list[dict]:

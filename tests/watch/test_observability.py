@@ -2,7 +2,7 @@
 the tables, counted there by somebody else (DuckDB).
 
 Two jobs read the same sales, each with another join, as the dashboard *Compare* wants it. `MILLRACE_PICTURES=folder`
-keeps a picture of each dashboard.
+keeps a picture of each dashboard. Beside them a sync keeps the history of the products.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tests.kit.observed import (
     run,
     send,
     sql,
+    synced,
     url_of,
 )
 from tests.kit.prometheus import Prometheus
@@ -69,12 +70,14 @@ def observed(
         for job in jobs:
             wait_until(lambda job=job: is_ready(job), "the job is ready", 240)
         addresses = {url_of(job).split("/")[2]: job for job in jobs}
-        prometheus = Prometheus(folder, ROOT / "deploy" / "prometheus", list(addresses), every="1s", supervised=True)
-        prometheus.start()
-        try:
-            yield run(prometheus, addresses, seeded, seeded_sizes)
-        finally:
-            prometheus.stop()
+        with synced(folder / "sync", seeded) as sync:
+            targets: dict[str, dict] = {**{address: {} for address in addresses}, sync: {"job": "millrace-sync"}}
+            prometheus = Prometheus(folder, ROOT / "deploy" / "prometheus", targets, every="1s", supervised=True)
+            prometheus.start()
+            try:
+                yield run(prometheus, addresses, seeded, seeded_sizes)
+            finally:
+                prometheus.stop()
     finally:
         for job in jobs:
             if job.running:

@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.master.feed import Changes
 from pipeline.watch.publish import Metrics
+from pipeline.watch.sync import SyncMetrics
 from tests.kit import dashboards
 from tests.kit.prometheus import Prometheus
 from tests.kit.running import wait_until
@@ -27,9 +28,11 @@ BOARDS = sorted((DEPLOYED / "grafana" / "dashboards").glob("*.json"))
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """It has scraped three jobs, each with an algorithm of its own, through some batches."""
+    """It has scraped three jobs, each with an algorithm of its own, through some batches, and a sync."""
     jobs = {algorithm: Metrics() for algorithm in ("front stage + inlj", "meshjoin", "auto")}
-    targets = [f"127.0.0.1:{metrics.serve('127.0.0.1', 0)}" for metrics in jobs.values()]
+    targets: dict[str, dict] = {f"127.0.0.1:{metrics.serve('127.0.0.1', 0)}": {} for metrics in jobs.values()}
+    sync = SyncMetrics(["product"])
+    targets[f"127.0.0.1:{sync.serve('127.0.0.1', 0)}"] = {"job": "millrace-sync"}
     folder = tmp_path_factory.mktemp("prometheus")
     server = Prometheus(folder, DEPLOYED / "prometheus", targets, every="200ms", supervised=True)
     server.start()
@@ -43,6 +46,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             metrics.contract({"statements": 40.0, "rows": 9_000.0, "connections": 4.0})
             metrics.feed(True, 0.1, Changes({"product": pa.array([7])}))
             metrics.healing({"product": 1}, {"product": (2, time.time())})
+        sync.snapshot("product", 1, 2)
+        sync.followed("product", time.time())
         return len(server.query("changes(millrace_sales_total[1m]) >= 3")) == len(jobs)
 
     try:
@@ -50,7 +55,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         yield server
     finally:
         server.stop()
-        for metrics in jobs.values():
+        for metrics in (*jobs.values(), sync):
             metrics.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.laptop.stack.process import ServerFailed
 from pipeline.watch.families import BUCKETS, COUNTERS, GAUGES, HISTOGRAMS
+from pipeline.watch.sync import OF_SYNC
 from tests.kit.prometheus import Prometheus, promtool
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,8 @@ def test_the_objective_lies_on_a_border_of_the_histograms_buckets() -> None:
 def test_rules_ask_only_for_metrics_that_are_published_or_recorded(prometheus: Prometheus) -> None:
     rules = prometheus.rules()
     histograms = {f"{name}_{part}" for name in HISTOGRAMS for part in ("bucket", "count", "sum")}
-    known = {*COUNTERS, *GAUGES, *histograms, *OWN_TO_PROMETHEUS, *(rule["name"] for rule in rules)}
+    published = {*COUNTERS, *GAUGES, *histograms, *OF_SYNC.counters, *OF_SYNC.gauges}
+    known = {*published, *OWN_TO_PROMETHEUS, *(rule["name"] for rule in rules)}
     for rule in rules:
         assert rule["health"] != "err", rule
         used = set(re.findall(r"\b(?:\w+:)?(?:millrace|process|up)[\w:]*", re.sub(r'"[^"]*"', "", rule["query"])))

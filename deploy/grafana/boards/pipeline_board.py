@@ -7,6 +7,7 @@ from boards.parts import RED, YELLOW, Dashboard, curves, dashboard, number, per_
 _JOB = 'instance=~"$instance"'
 _TOPIC = f'{_JOB}, topic=~"$topic"'
 _DIMENSION = f'{_JOB}, dimension=~"$dimension"'
+_OF_ANY = 'dimension=~"$dimension"'  # of any process
 _FRESHNESS = quantiles("millrace_freshness_seconds", _JOB)
 _LATE = [(10, RED)]  # the objective of deploy/prometheus/rules/recording.yml
 
@@ -162,6 +163,33 @@ def _master() -> list:
         curves(
             "Waiting for the contract", "Of the joins' time, the share in which the master may not be asked yet.",
             "percentunit", {"{{instance}}": f"millrace:master_wait:ratio_rate5m{{{_JOB}}}"}, [(0.5, RED)], width=12,
+        ),
+        *_history(),
+    ]  # fmt: skip
+
+
+def _history() -> list:
+    """Of `millrace sync --follow`, which is a process of its own."""
+    behind = f"time() - max by (dimension) (millrace_sync_position_timestamp_seconds{{{_OF_ANY}}})"
+    read, expected = (
+        f"max by (dimension) (millrace_sync_snapshot_{name}{{{_OF_ANY}}})" for name in ("rows", "expected_rows")
+    )
+    return [
+        curves(
+            "History", "Changes that came into the dim_ tables a second, and versions of rows that began.", "ops",
+            {
+                "{{dimension}} changes": per_second("millrace_sync_changes_total", _OF_ANY, ["dimension"]),
+                "{{dimension}} versions": per_second("millrace_sync_versions_total", _OF_ANY, ["dimension"]),
+            },
+            width=8,
+        ),
+        curves(
+            "History lag", "How far the dim_ tables are behind the master: what came later is not in them yet.", "s",
+            {"{{dimension}}": behind}, [(300, RED)], width=8,
+        ),
+        curves(
+            "Snapshot", "Of the rows of the master table, the share that the newest snapshot has read.", "percentunit",
+            {"{{dimension}}": f"{read} / {expected}"}, width=8,
         ),
     ]  # fmt: skip
 

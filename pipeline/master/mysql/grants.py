@@ -9,16 +9,16 @@ from pipeline.config.settings import MasterData
 from pipeline.master.mysql.literals import quoted
 
 
-def statements(settings: MasterData, dimensions: Iterable[DimensionContract], host: str) -> list[str]:
+def statements(settings: MasterData, dimensions: Iterable[DimensionContract], host: str, reads_log: bool) -> list[str]:
     """For an account that is there already: who makes it chooses its password and whether it must use TLS.
 
-    >>> statements(MasterData(user="o'neil", feed="off"), [], "%")
+    >>> statements(MasterData(user="o'neil", feed="off"), [], "%", reads_log=False)
     []
     """
     account = f"{_text(settings.user)}@{_text(host)}"
     tables = sorted({contract.table for contract in dimensions})
     found = [f"GRANT SELECT ON {quoted(settings.database)}.{quoted(table)} TO {account};" for table in tables]
-    if settings.feed in ("auto", "binlog"):
+    if reads_log:
         found.append(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {account};")
     return found
 

@@ -8,6 +8,7 @@ transaction, a row image that is not whole) ends the telling: only a look at the
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Generator
 from contextlib import closing
 from datetime import datetime
@@ -17,7 +18,7 @@ import pymysql
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import MasterData
 from pipeline.errors import FeedRefused
-from pipeline.master.images import Beginning, RowChange, Told, Upto
+from pipeline.master.images import Beginning, Kept, RowChange, Told, Upto
 from pipeline.master.mysql.binlog import events
 from pipeline.master.mysql.binlog.events import Event, EventStream, LogDamaged, Place
 from pipeline.master.mysql.binlog.layout import Layout
@@ -33,6 +34,7 @@ _SILENCE = 10.0  # seconds without even a heartbeat: the connection is gone
 _MOST_CHANGES, _MOST_BYTES = 10_000, 16 << 20  # of a piece
 _MOST_TABLES = 1_000  # whose descriptions are remembered
 _ROWS = {*events.WRITES, *events.UPDATES, *events.DELETES}
+_PURGED = "the server's log no longer has what came after"
 # They change neither rows nor columns of a table that they name.
 _HARMLESS = re.compile(
     rb"(GRANT|REVOKE|FLUSH|(ANALYZE|OPTIMIZE)\s+(LOCAL\s+|NO_WRITE_TO_BINLOG\s+)?TABLE|"
@@ -63,13 +65,9 @@ class LogImages:
     def follow(self, upto: Upto, shape: str) -> Generator[Told, None, None]:
         with closing(connect(address_of(self._settings))) as driver, self._server.denials_told():
             server = self._server.require_rows(driver)
-            place = Place.parse(upto.place)
-            if place.server != server:
-                yield Told((), upto, lost=f"{self._server.where} is another server than before")
-                return
-            layout = self._layout(driver)
-            if layout.shape != shape:
-                yield Told((), upto, lost="table or contract has other columns than before")
+            place, layout = Place.parse(upto.place), self._layout(driver)
+            if lost := self._is_other(place, server, layout, shape):
+                yield Told((), upto, lost=lost)
                 return
             reading = _Reading(layout, self._settings.database, upto, place)
             end = self._server.now(driver, server)
@@ -78,7 +76,20 @@ class LogImages:
             except pymysql.MySQLError as error:
                 if not is_place_gone(error):
                     raise
-                yield Told((), upto, lost=f"the server's log no longer has what came after {upto.place} ({error})")
+                yield Told((), upto, lost=f"{_PURGED} {upto.place} ({error})")
+
+    def kept(self, upto: Upto, shape: str) -> Kept:
+        with closing(connect(address_of(self._settings))) as driver, self._server.denials_told():
+            place, server = Place.parse(upto.place), self._server.require_rows(driver)
+            lost = self._is_other(place, server, self._layout(driver), shape)
+            if not lost and place.file not in self._server.files(driver):
+                lost = f"{_PURGED} {upto.place}"
+            return Kept(lost, self._server.keeps_for(driver))
+
+    def _is_other(self, place: Place, server: str, layout: Layout, shape: str) -> str:
+        if place.server != server:
+            return f"{self._server.where} is another server than before"
+        return "" if layout.shape == shape else "table or contract has other columns than before"
 
     def _layout(self, driver: SocketDriver) -> Layout:
         return Layout.of(self._contract, Catalogue.read(lambda sql, _: ask(driver, sql), self._contract.table))
@@ -111,6 +122,7 @@ class _Reading:
         self._begun, self._known = place, upto.changes  # the transaction at hand, and how much of it is known
         self._counted = 0  # changes in it so far
         self._at: datetime | None = None  # of it, where its first event says so
+        self._told_until = 0.0  # Unix time
         self._is_inside = self._is_prepared = False
         self._found: list[tuple[Values | None, Values | None, Upto, datetime]] = []
         self._bytes = 0
@@ -133,6 +145,9 @@ class _Reading:
                 return
             if ends:
                 self._begin_at(Place(end.server, stream.file, stream.offset))
+                self._told_until = float(event.at) or self._told_until
+            elif event.kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
+                self._told_until = time.time()  # there was nothing more
             if len(self._found) >= _MOST_CHANGES or self._bytes >= _MOST_BYTES:
                 yield self._piece(is_all=False)
 
@@ -209,9 +224,8 @@ class _Reading:
             raise _Lost(f"it was altered or changed by a statement: {statement[:60].decode('utf-8', 'replace')}")
 
     def _piece(self, is_all: bool) -> Told:
-        told = Told(
-            self._changes(), Upto(str(self._begun), max(self._counted, self._known)), self._bytes, is_all=is_all
-        )
+        upto = Upto(str(self._begun), max(self._counted, self._known))
+        told = Told(self._changes(), upto, self._bytes, is_all, at=self._told_until)
         self._bytes = 0
         return told
 

@@ -55,6 +55,16 @@ class LogServer:
         file, offset, *_ = rows[0]
         return Place(server, _text(file), int(offset or 0))
 
+    def files(self, driver: SocketDriver) -> set[str]:
+        """Those that the log still has."""
+        return {_text(row[0]) for row in ask(driver, "SHOW BINARY LOGS")}
+
+    def keeps_for(self, driver: SocketDriver) -> int:
+        """Seconds; 0: for ever."""
+        known = variables(driver, "binlog_expire_logs_seconds", "binlog_expire_logs_auto_purge")
+        is_purged = known.get("binlog_expire_logs_auto_purge", "ON") == "ON"
+        return int(known.get("binlog_expire_logs_seconds", "0")) if is_purged else 0
+
     @property
     def _no_log(self) -> str:
         return f"{self.where} writes no binary log. Start it with log_bin and a server_id, or set master.feed to off."
