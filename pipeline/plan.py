@@ -52,7 +52,7 @@ class Plan:
     def options(self, dimension: str) -> Options:
         """What shapes the join of a dimension, beside its memory."""
         settings = self.settings.dimensions[dimension]
-        contract = Contract.of(self.settings.master)
+        contract = Contract.of_workers(self.settings)
         share = contract.deal(self.workers, self.workers)[-1]
         own = _settings_of_joins(dimension, settings)
         # Nothing else tells where the rows lie that are wanted most: this is of no use where they are not R's first.
@@ -138,13 +138,14 @@ def _check_speculation(settings: Settings) -> None:
 
 
 def _check_healing(settings: Settings) -> None:
-    """A job heals by what its feed tells, and asks from the driver, which has no share of what the workers may ask."""
+    """A job heals by what its feed tells, and asks from the driver, which is lent a part of what the workers may."""
     given, master = settings.warehouse.heal_rows_per_minute, settings.master
-    capped = Contract.of(master).caps_something
-    if given and (master.feed == "off" or capped):
+    why = ""
+    if master.feed == "off":
         why = "needs a feed, which tells of rows that come late, and master.feed is off. Let it be auto, binlog or poll"
-        if capped:
-            why = "would ask the master beside the caps in [master], which hold for the workers. Set these to 0"
+    elif too_small := Contract.of(master).too_small_to_lend:
+        why = f"needs a part of what the workers may ask, which is too little to be shared. Let {too_small}"
+    if given and why:
         raise BadSetting(
             f"warehouse.heal_rows_per_minute = {given} {why}; or leave healing to `millrace repair`: "
             "heal_rows_per_minute = 0."

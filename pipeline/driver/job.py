@@ -29,6 +29,7 @@ from pipeline.driver.stop import StoppedEarly, StopSignal
 from pipeline.driver.topics import Topics
 from pipeline.driver.worker import warm
 from pipeline.master.open import open_feed
+from pipeline.master.share import Contract
 from pipeline.plan import Plan, resolve
 from pipeline.warehouse import places
 from pipeline.warehouse.merging import Merging
@@ -87,9 +88,9 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
     with served(metrics, settings.metrics) as address, _session(settings, stop) as spark:
         warehouse = make_warehouse(settings.warehouse, plan.facts, [plan.rejects], settings.job.name, spark)
         checkpoint = Checkpoint(spark, settings.job.checkpoint)
-        reader, load = make_reader(settings, spark, checkpoint), Load.of(settings.master, spark.sparkContext)
+        reader, load = make_reader(settings, spark, checkpoint), Load.of(settings, spark.sparkContext)
         plan = replace(plan, workers=load.tasks)
-        metrics.contract(load.contract.allowed)
+        metrics.contract(Contract.of(settings.master).allowed)
         with ExitStack() as held, _warming(spark, reader, plan):
             with places.told(places.checkpoint(settings)):
                 held.enter_context(checkpoint.held())
@@ -99,7 +100,7 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
             continuity.require_topics(checkpoint, warehouse, topics, origin)
             warehouse.prepare()
             lineage, merging = Lineage(checkpoint, topics, origin), Merging(settings.warehouse, metrics.merged)
-            healing = Healing(plan, metrics)
+            healing = Healing(plan, load, metrics)
             try:
                 healing.start()
                 with _feed(plan, metrics, healing) as changes:

@@ -38,7 +38,7 @@ class Reader(Protocol):
 
 
 def make_reader(settings: Settings, spark: SparkSession, checkpoint: Checkpoint) -> Reader:
-    load = Load.of(settings.master, spark.sparkContext)
+    load = Load.of(settings, spark.sparkContext)
     if settings.kafka.reader == "spark":
         return SparksOwn(spark, load.tasks)
     return Direct(spark, checkpoint, settings.kafka, settings.worker, load.tasks)

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeline.config.settings import MasterData
+from pipeline.config.settings import MasterData, Settings
 
 _USUAL_CONNECTIONS = 2  # of a task, where there is no cap: one is asked while the other's answer is worked on
 _FEWEST_ROWS = 100  # a second that are worth a task: reads get short with less
 _READS = 8  # a second's rows are read in so many pieces at least, or a large one would wait until all are free
+_LENT = 4  # a part of so many goes to who asks beside the tasks
 _SLICES = 20  # of a period: what was used is told no finer
 
 
@@ -77,6 +78,13 @@ class Contract:
         period = 1 / rate if 0 < rate < 1 else 1.0
         return cls(settings.connections, int(rate * period + 1e-9), settings.rows_per_second, period)
 
+    @classmethod
+    def of_workers(cls, settings: Settings) -> Contract:
+        """What is left to the workers: where the driver heals, one connection is its own. The others are kept open."""
+        whole = cls.of(settings.master)
+        heals = settings.warehouse.heal_rows_per_minute > 0
+        return replace(whole, connections=whole.connections - 1) if heals and whole.connections else whole
+
     @property
     def caps_something(self) -> bool:
         return bool(self.connections or self.statements or self.rows)
@@ -118,6 +126,35 @@ class Contract:
             )
             for i in range(tasks)
         ]
+
+    @property
+    def lent(self) -> Share:
+        """The part of who asks beside the tasks, over a connection of its own."""
+        statements = max(1, self.statements // _LENT) if self.statements else 0
+        rows = max(_FEWEST_ROWS, self.rows // _LENT) if self.rows else 0
+        return Share(connections=1, kept=0, statements=statements, rows=rows, period=self.period)
+
+    @property
+    def without_lent(self) -> Contract:
+        """What is left to the tasks meanwhile.
+
+        >>> contract = Contract(statements=40, rows=1_000)
+        >>> contract.without_lent, contract.lent.statements, contract.lent.rows
+        (Contract(connections=0, statements=30, rows=750, period=1.0), 10, 250)
+        """
+        return replace(self, statements=self.statements - self.lent.statements, rows=self.rows - self.lent.rows)
+
+    @property
+    def too_small_to_lend(self) -> str:
+        """What would have to be more; nothing: a part can be lent.
+
+        >>> Contract(connections=2, statements=2, rows=200).too_small_to_lend, Contract(rows=150).too_small_to_lend
+        ('', 'master.rows_per_second be 200 at least')
+        """
+        least = {"connections": 2, "statements": 2, "rows": 2 * _FEWEST_ROWS}
+        named = {"connections": "connections", "statements": "queries_per_second", "rows": "rows_per_second"}
+        short = [f"master.{named[of]} be {most} at least" for of, most in least.items() if 0 < getattr(self, of) < most]
+        return " and ".join(short)
 
     def alone(self) -> Share:
         """For one who asks while no task does."""

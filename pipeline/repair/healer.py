@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import chain
@@ -61,8 +62,12 @@ class Healer:
         dimensions: Sequence[DimensionContract],
         tell: Tell,
         is_over: Callable[[], bool],
+        asking: Callable[[], AbstractContextManager[None]] = nullcontext,
+        most: int = 0,
     ) -> None:
+        """The master is asked within `asking`, for `most` facts at once; 0: for a window of the worker's."""
         self._plan, self._log, self._dimensions, self._tell, self._is_over = plan, log, dimensions, tell, is_over
+        self._asking, self._most = asking, most or plan.settings.worker.window_sales
         self._allowance = Allowance(plan.settings.warehouse.heal_rows_per_minute)
         self._census = Census(dimensions)
         self._by_keys: list[_Work] = []
@@ -96,7 +101,7 @@ class Healer:
         self._sweep_again |= any(dimension.name in told.all_of for dimension in self._dimensions)
         if self._sweep_again and self._sweep is None:
             self._sweep_again = False
-            self._sweep = _Work(unknown.windows(self._plan.settings.worker.window_sales), told.place)
+            self._sweep = _Work(unknown.windows(self._most), told.place)
         self._work(healed)
         if healed:
             self._log.refresh()
@@ -119,7 +124,7 @@ class Healer:
         """As many of them as may be healed in this minute; the others are asked for again."""
         left = self._allowance.left()
         names = [dimension.name for dimension in self._dimensions]
-        with opened(self._plan, self._dimensions) as dimensions:
+        with self._asking(), opened(self._plan, self._dimensions) as dimensions:
             window = Window(facts, dimensions, self._plan.settings.worker)
         known = window.known(left)
         if len(known):
@@ -130,7 +135,7 @@ class Healer:
 
     def _with_keys(self, unknown: UnknownFacts, paths: set[str], keys: Mapping[str, pa.Array]) -> Iterator[pa.Table]:
         files = [file for path, file in unknown.files().items() if path in paths]
-        for window in unknown.windows(self._plan.settings.worker.window_sales, files):
+        for window in unknown.windows(self._most, files):
             wanted = np.zeros(len(window), bool)
             for dimension in self._dimensions:
                 if dimension.name in keys:

@@ -17,11 +17,14 @@ from pipeline.answers.task import TaskAnswer
 from pipeline.driver import healing as driver_healing
 from pipeline.driver import told as driver_told
 from pipeline.driver.healing import Healing
+from pipeline.driver.load import Load
 from pipeline.errors import MasterReadFailed, WarehouseRefused
 from pipeline.laptop.stack.stack import Stack
 from pipeline.master.feed import Changes
+from pipeline.master.share import Contract
 from pipeline.repair import healer
 from tests.kit.running import wait_until
+from tests.kit.server_load import ServerLoad
 from tests.repair.repair_world import World, fact
 
 P_1 = Changes({"product": pa.array([b"P-1"])}, place="f:1")
@@ -55,10 +58,14 @@ def world(stack: Stack, master_database: str, tmp_path: Path) -> World:
     return world
 
 
+def healing_of(world: World, told: Told) -> Healing:
+    return Healing(world.plan, Load(Contract.of_workers(world.plan.settings), 1, 1), told)
+
+
 @contextmanager
 def beside(world: World) -> Iterator[tuple[Healing, Told]]:
     told = Told()
-    healing = Healing(world.plan, told)
+    healing = healing_of(world, told)
     healing.start()
     try:
         yield healing, told
@@ -73,7 +80,7 @@ def keys(world: World) -> list[int]:
 
 def test_a_fact_is_healed_when_its_key_was_told_and_the_batch_in_hand_is_committed(world: World) -> None:
     told = Told()
-    with closing(Healing(world.plan, told)) as healing:
+    with closing(healing_of(world, told)) as healing:
         healing.batch_begins()
         healing.heard(P_1)
         healing.start()
@@ -82,6 +89,24 @@ def test_a_fact_is_healed_when_its_key_was_told_and_the_batch_in_hand_is_committ
         healing.batch_committed(TaskAnswer())
         wait_until(lambda: told.healed == 1, "the fact is healed")
     assert keys(world) == [1000]
+
+
+def test_beside_caps_the_master_is_asked_with_a_part_of_them_once_no_task_has_all(world: World) -> None:
+    caps = ("master.connections=2", "master.queries_per_second=20", "master.rows_per_second=400")
+    world, told = world.under("warehouse.heal_rows_per_minute=100", *caps), Told()
+    healing = healing_of(world, told)
+    healing.start()
+    with ServerLoad(world.stack, world.database) as seen, closing(healing):
+        healing._load.shares(tasks=1)  # a batch is under way
+        healing.heard(P_1)
+        wait_until(lambda: healing._load._is_wanted, "a part is wanted", 30)
+        wait_until(lambda: bool(seen.seen), "the server was looked at", 30)
+        assert seen.most_sessions == 0
+        healing._load.told([])
+        wait_until(lambda: told.healed == 1, "the fact is healed", 30)
+    assert keys(world) == [1000]
+    assert seen.most_sessions == 1
+    assert seen.most_in_a_second()[0] <= 0.25 * 20
 
 
 def test_what_fails_is_told_and_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +137,7 @@ def test_a_dimension_whose_keys_may_repeat_is_left_out_with_a_word_and_the_other
 
 def test_a_table_that_must_not_be_healed_refuses_the_start(world: World) -> None:
     DeltaTable(world.uri).alter.set_table_properties({"delta.appendOnly": "true"})
-    healing = Healing(world.plan, Told())
+    healing = healing_of(world, Told())
     with pytest.raises(WarehouseRefused, match="appendOnly is set"):
         healing.start()
 

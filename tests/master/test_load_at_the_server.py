@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.config.settings import Settings, WarehouseSettings
 from pipeline.driver.load import Load
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.mysql.pool import Pool
@@ -54,11 +56,35 @@ class Worker:
         self.used = self.pool.end()
 
 
-def test_no_second_of_the_server_sees_more_statements_rows_or_sessions_than_agreed(server, stack):
+@contextmanager
+def healing(load: Load, healer: Worker, is_on: bool) -> Iterator[None]:
+    """A thread beside the tasks, which asks as much as it may; its batch is as short as theirs."""
+    over, turns = threading.Event(), []
+
+    def heal() -> None:
+        with suppress(InterruptedError):
+            while not over.is_set():
+                with load.lent(over.is_set) as part:
+                    healer.task(part, iter([2]))
+                turns.append(part)
+
+    thread = threading.Thread(target=heal if is_on else turns.clear)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        assert bool(turns) == is_on
+
+
+@pytest.mark.parametrize("heals", [False, True])
+def test_no_second_of_the_server_sees_more_statements_rows_or_sessions_than_agreed(server, stack, heals):
     caps = {"queries_per_second": CAP, "rows_per_second": ROW_CAP, "connections": 3}
-    contract, rng = Contract.of(replace(server.settings, **caps)), np.random.default_rng(5)
-    load, workers = Load(contract, contract.tasks(2), 2), [Worker(server, **caps) for _ in range(2)]
-    with ServerLoad(stack, server.name) as seen:
+    rng, warehouse = np.random.default_rng(5), WarehouseSettings(heal_rows_per_minute=int(heals))
+    contract = Contract.of_workers(Settings(master=replace(server.settings, **caps), warehouse=warehouse))
+    load, (*workers, healer) = Load(contract, contract.tasks(2), 2), (Worker(server, **caps) for _ in range(3))
+    with ServerLoad(stack, server.name) as seen, healing(load, healer, heals):
         for tasks in (2, 1, 2, 1, 2):  # short ones: the borders between them are what is tried
             chosen = [workers[i] for i in rng.permutation(2)[:tasks]]
             threads = [

@@ -3,6 +3,7 @@ long answers take, batches follow each other and tasks fail."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,19 +17,23 @@ from pipeline.joins.cost.caps import Caps
 from pipeline.master.mysql.allowance import Allowance
 from pipeline.master.share import Contract, Share, Used
 from pipeline.plan import resolve
+from tests.kit.running import wait_until
 
 
 class Simulated:
     """A job whose tasks ask as much as they may. The server counts a statement, and sends its rows, at any moment from
     the question to the answer."""
 
-    def __init__(self, contract: Contract, slots: int, seed: int) -> None:
+    def __init__(self, contract: Contract, slots: int, seed: int, heals: bool = False) -> None:
         self.contract, self.rng, self.now = contract, np.random.default_rng(seed), 0.0
-        self.load = Load(contract, contract.tasks(slots), slots, lambda: self.now)
+        tasks = (contract.without_lent if heals else contract).tasks(slots)
+        self.load = Load(contract, tasks, slots, lambda: self.now)
+        self.heals, self.lease, self.heals_until = heals, None, 0.0
         self.counted: list[tuple[float, int, int]] = []  # by the server: when, statements, rows
 
     def batch(self) -> None:
         tasks = int(self.rng.integers(1, self.load.tasks + 1))
+        self.begins_to_heal()
         began, ended, used = self.now, self.now, []
         for share in self.load.shares(tasks):
             at, statements = began, int(self.rng.integers(0, 60))
@@ -37,8 +42,23 @@ class Simulated:
                 share = share.spent
             at, told = self.task(share, at, statements)
             used, ended = used + told, max(ended, at)
+        self.ends_healing(began, ended)
         self.now = ended + float(self.rng.exponential(0.1))
         self.load.told(used)
+
+    def begins_to_heal(self) -> None:
+        """Between two batches, and goes on beside those that follow."""
+        if self.heals and self.lease is None and self.rng.random() < 0.6:
+            self.lease = self.load.lent(is_over=lambda: False)
+            part = self.lease.__enter__()
+            self.heals_until, _ = self.task(part, self.now, int(self.rng.integers(1, 40)))
+
+    def ends_healing(self, began: float, ended: float) -> None:
+        """At any moment of a batch."""
+        if self.lease is not None and self.heals_until <= ended:
+            self.now = max(began, self.heals_until)
+            self.lease.__exit__(None, None, None)
+            self.lease = None
 
     def task(self, share: Share, at: float, statements: int) -> tuple[float, list[Used]]:
         clock = [at]
@@ -75,6 +95,7 @@ def most_in_a_second(counted: Sequence[tuple[float, int, int]], seconds: float =
     return most_statements, most_rows
 
 
+@pytest.mark.parametrize("heals", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     ("contract", "slots"),
@@ -85,14 +106,46 @@ def most_in_a_second(counted: Sequence[tuple[float, int, int]], seconds: float =
         (Contract(statements=2, rows=300), 8),
     ],
 )
-def test_in_no_second_the_job_asks_for_more_than_the_contract_and_it_uses_most_of_it(contract, slots, seed):
-    job = Simulated(contract, slots, seed)
+def test_in_no_second_the_job_asks_for_more_than_the_contract_and_it_uses_most_of_it(contract, slots, seed, heals):
+    job = Simulated(contract, slots, seed, heals)
     for _ in range(40):
         job.batch()
     statements, rows = most_in_a_second(job.counted)
     assert statements <= (contract.statements or statements)
     assert rows <= (contract.rows or rows)
     assert statements == contract.statements or rows > 0.5 * contract.rows > 0
+
+
+def test_a_part_is_lent_from_the_next_batch_on_and_dealt_out_again_when_it_no_longer_counts():
+    now, granted, done = [0.0], threading.Event(), threading.Event()
+    load = Load(Contract(statements=40), 1, 1, lambda: now[0])
+    assert load.shares(tasks=1)[0].statements == 40
+
+    def heal() -> None:
+        with load.lent(is_over=lambda: False) as part:
+            assert part.used == (Used(0.0, 10, 0),)  # of what was asked before it was lent it knows nothing
+            granted.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=heal)
+    thread.start()
+    wait_until(lambda: load._is_wanted, "it is wanted", 30)
+    assert not granted.is_set(), "tasks have all of it"
+    assert load.shares(tasks=1)[0].statements == 30
+    assert granted.wait(30)
+    done.set()
+    thread.join()
+    now[0] = 0.9
+    assert load.shares(tasks=1)[0].statements == 30
+    now[0] = 1.1
+    assert load.shares(tasks=1)[0].statements == 40
+
+
+def test_who_waits_for_a_part_ends_with_the_job():
+    load = Load(Contract(statements=40), 1, 1)
+    load.shares(tasks=1)
+    with pytest.raises(InterruptedError), load.lent(is_over=lambda: True):
+        pass
 
 
 def test_less_than_a_statement_a_second_is_one_in_so_many_seconds():

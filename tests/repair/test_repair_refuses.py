@@ -111,7 +111,9 @@ def test_a_job_that_is_to_heal_and_would_hear_of_nothing_is_refused(world: World
     _ = world.under("warehouse.heal_rows_per_minute=10", "master.feed=poll").plan
 
 
-@pytest.mark.parametrize("cap", ["connections=4", "queries_per_second=10", "rows_per_second=1000"])
-def test_a_job_that_is_to_heal_beside_what_the_workers_may_ask_is_refused(world: World, cap: str) -> None:
-    with pytest.raises(BadSetting, match=r"heal_rows_per_minute = 10 would ask the master beside the caps.*repair"):
-        _ = world.under("warehouse.heal_rows_per_minute=10", f"master.{cap}").plan
+@pytest.mark.parametrize("cap", ["connections", "queries_per_second", "rows_per_second"])
+def test_a_job_that_is_to_heal_with_too_little_to_be_shared_is_refused(world: World, cap: str) -> None:
+    little, least = (199, 200) if cap == "rows_per_second" else (1, 2)
+    with pytest.raises(BadSetting, match=rf"too little to be shared. Let master\.{cap} be {least} at least.*repair"):
+        _ = world.under("warehouse.heal_rows_per_minute=10", f"master.{cap}={little}").plan
+    _ = world.under("warehouse.heal_rows_per_minute=10", f"master.{cap}={least}").plan

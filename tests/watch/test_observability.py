@@ -56,10 +56,9 @@ def observed(
 ) -> Iterator[Observed]:
     folder = tmp_path_factory.mktemp("observed")
     stack.kafka.create_topic(TOPIC, partitions=2)
-    healing = {"warehouse.heal_rows_per_minute": "1000"}
+    caps = {"master.connections": "8", "master.queries_per_second": "10000", "master.rows_per_second": "10000000"}
+    healing = {"warehouse.heal_rows_per_minute": "1000", **caps}
     plain = {f"dimensions.{name}.algorithm": "inlj" for name in KEYS}
-    # A job with caps, which it does not reach, may not heal.
-    plain |= {"master.connections": "8", "master.queries_per_second": "10000", "master.rows_per_second": "10000000"}
     jobs = [make_job(folder / "front-stage", seeded, **healing), make_job(folder / "plain", seeded, **plain)]
     try:
         with pytest.MonkeyPatch.context() as environment:
