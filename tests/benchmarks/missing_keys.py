@@ -15,9 +15,7 @@ free. A real one has to hear of every new key before the first sale that has it.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +27,7 @@ from pipeline.master.charged import ChargedMaster
 from pipeline.master.computed import ComputedRows
 from pipeline.master.disks import Disk, VirtualClock
 from pipeline.master.port import UnderWay
+from tests.benchmarks import printed
 
 ROWS, ROW_BYTES, WINDOW = 1_000_000, 58, 125_000
 SHARES, SKEWS, MISSING = (0.01, 0.1, 0.5), (0.0, 1.0), (0.0, 0.5, 1.0)
@@ -77,26 +76,15 @@ def asked(share: float, skew: float, missing: float, filtered: bool) -> float | 
     return master.keys_asked / (COUNTED * WINDOW)
 
 
-def lines() -> Sequence[str]:
-    found = [f"{'memory':>7} {'skew':>5} {'missing':>8} {'as it is':>9} {'filtered':>9}"]
+def lines() -> Iterator[str]:
+    yield f"{'memory':>7} {'skew':>5} {'missing':>8} {'as it is':>9} {'filtered':>9}"
     for share in SHARES:
         for skew in SKEWS:
             for missing in MISSING:
                 numbers = [asked(share, skew, missing, filtered) for filtered in (False, True)]
                 shown = " ".join("  no room" if number is None else f"{number:>9.3f}" for number in numbers)
-                found.append(f"{share:>7.0%} {skew:>5} {missing:>8.0%} {shown}")
-                print(found[-1], flush=True)
-    return found
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
-    out = parser.parse_args().out
-    text = "\n".join(lines()) + "\n"
-    if out:
-        out.write_text(text)
+                yield f"{share:>7.0%} {skew:>5} {missing:>8.0%} {shown}"
 
 
 if __name__ == "__main__":
-    main()
+    printed.main(__doc__, lines)

@@ -9,10 +9,9 @@ without settings. The three take turns, a window each; the medians of so many wi
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from pipeline.generate.keys import product_codes
 from pipeline.generate.zipf import ZipfDraw
 from pipeline.joins import Join, Options, make
 from pipeline.joins.cost.question import Stream
-from tests.benchmarks import join_lab
+from tests.benchmarks import join_lab, printed
 
 ROWS, WINDOW, MEMORY = 200_000, 125_000, 0.1
 SKEWS, MISSING = (0.0, 1.0), (0.0, 0.5, 1.0)
@@ -53,9 +52,9 @@ class Stretch:
         self.rates.append(WINDOW / (time.perf_counter() - began))
 
 
-def lines() -> list[str]:
-    found = [f"{key}: {value}" for key, value in join_lab.host().items()]
-    found.append(f"{'skew':>5} {'missing':>8} {'sales/s':>9} {'slowest':>9} {'fastest':>9} {'of none missing':>16}")
+def lines() -> Iterator[str]:
+    yield from (f"{key}: {value}" for key, value in join_lab.host().items())
+    yield f"{'skew':>5} {'missing':>8} {'sales/s':>9} {'slowest':>9} {'fastest':>9} {'of none missing':>16}"
     with join_lab.server([ROWS]) as database:
         for skew in SKEWS:
             stretches = {missing: Stretch(database, skew, missing) for missing in MISSING}
@@ -68,19 +67,8 @@ def lines() -> list[str]:
                 median = statistics.median(counted)
                 without = without or median
                 shown = " ".join(f"{rate:>9,.0f}" for rate in (median, min(counted), max(counted)))
-                found.append(f"{skew:>5} {missing:>8.0%} {shown} {median / without:>16.2f}")
-    return found
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
-    out = parser.parse_args().out
-    text = "\n".join(lines()) + "\n"
-    print(text)
-    if out:
-        out.write_text(text)
+                yield f"{skew:>5} {missing:>8.0%} {shown} {median / without:>16.2f}"
 
 
 if __name__ == "__main__":
-    main()
+    printed.main(__doc__, lines)
