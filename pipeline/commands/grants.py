@@ -31,12 +31,15 @@ def command(
     from pipeline import history
     from pipeline.errors import BadSetting
     from pipeline.kafka import rights
-    from pipeline.master.open import grants
+    from pipeline.master.open import grants, grants_to_infer
     from pipeline.plan import resolve
 
     plan = resolve(chosen(config, set_))
     if server is Server.MYSQL:
-        print("\n".join(grants(plan.settings.master, plan.dimensions, account_host, bool(history.kept(plan)))))
+        master, inferred = plan.settings.master, plan.settings.inferred
+        print("\n".join(grants(master, plan.dimensions, account_host, bool(history.kept(plan)))))
+        for statement in grants_to_infer(master, inferred, plan.dimensions, account_host):
+            print(statement)
         return
     kafka = plan.settings.kafka
     named = principal or kafka.librdkafka.get("sasl.username", "")

@@ -16,6 +16,9 @@ def command(
     limit: Annotated[int | None, typer.Option(metavar="ROWS", help="Heal at most so many facts.")] = None,
     age_limit: Annotated[str, typer.Option(help="Leave facts that are older unknown: 36 h, 30 d.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be healed, and do nothing.")] = False,
+    infer: Annotated[
+        bool, typer.Option("--infer", help="Insert placeholder master rows first, for keys that have none.")
+    ] = False,
     job_is_stopped: Annotated[bool, typer.Option("--job-is-stopped", help="Needed on S3 with Spark's writer.")] = False,
     config: Config = None,
     set_: Set = None,
@@ -25,7 +28,7 @@ def command(
     from pipeline.repair import Wishes, repair
     from pipeline.warehouse import places
 
-    wishes = Wishes(tuple(dimension or ()), limit, _age(age_limit), dry_run, job_is_stopped)
+    wishes = Wishes(tuple(dimension or ()), limit, _age(age_limit), dry_run, job_is_stopped, infer)
     plan = resolve(chosen(config, set_))
     with places.told(places.tables(plan.settings)):
         for line in repair(plan, wishes):

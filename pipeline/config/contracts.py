@@ -19,6 +19,7 @@ import pyarrow as pa
 from pipeline.columns import SURROGATE_KEY, UPDATED_AT
 from pipeline.config import resources
 from pipeline.config.contract_files import Validity, refuse_twice, tables, text, texts, toml, validity_of
+from pipeline.config.inferred import Value, inferred_of
 from pipeline.errors import BadContract
 
 _TYPES = {
@@ -102,6 +103,7 @@ class DimensionContract:
     updated_at: str
     attributes: dict[str, pa.DataType]
     validity: Validity | None = None  # then a key may have many rows, and a sale gets the one valid at its time
+    inferred: dict[str, Value] | None = None  # what a placeholder row has in other columns; None: there are none
 
     @cached_property
     def columns(self) -> pa.Schema:
@@ -196,6 +198,9 @@ class Contracts:
             updated_at=text(document, path, "updated_at"),
             attributes={a: arrow_type(t, f"{path}: {a}") for a, t in attributes.items()},
             validity=validity_of(document, path),
+            inferred=inferred_of(
+                document, path, [*(key.column for key in keys), text(document, path, "surrogate_key")]
+            ),
         )
 
     def table(self, name: str) -> TableContract:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.config.checks import are_offsets, is_period, need
+from pipeline.config.inferred import InferredSettings
 from pipeline.config.loader import OtherTables, load_tree
 from pipeline.config.measures import Bytes, Place, Seconds, Secret
 from pipeline.config.references import resolved
@@ -238,6 +239,7 @@ class Settings:
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     spark: SparkSettings = field(default_factory=SparkSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    inferred: InferredSettings = field(default_factory=InferredSettings)
 
     def __post_init__(self) -> None:
         need(bool(self.dimensions), "dimensions", self.dimensions, "at least one [dimensions.<name>]")

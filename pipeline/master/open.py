@@ -6,15 +6,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pipeline.config.contracts import DimensionContract
+from pipeline.config.inferred import InferredSettings
 from pipeline.config.settings import MasterData
 from pipeline.master.feed import Feed
 from pipeline.master.images import RowImages
 from pipeline.master.mysql.binlog.images import LogImages
 from pipeline.master.mysql.feeds import feed_of
-from pipeline.master.mysql.grants import statements
+from pipeline.master.mysql.grants import statements, statements_to_infer
 from pipeline.master.mysql.master import MySqlMaster
+from pipeline.master.mysql.placeholders import MySqlPlaceholders
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.server import facts_of
+from pipeline.master.placeholders import Placeholders
 from pipeline.master.port import MasterTable, ServerFacts
 from pipeline.master.share import Share, Told
 
@@ -65,3 +68,19 @@ def open_feed(settings: MasterData, dimensions: Mapping[str, DimensionContract])
 def open_images(settings: MasterData, dimension: DimensionContract) -> RowImages:
     """What tells the changes of this dimension's rows. Nothing is opened before it is asked."""
     return LogImages(settings, dimension)
+
+
+@contextmanager
+def open_placeholders(
+    settings: MasterData, inferred: InferredSettings, dimension: DimensionContract
+) -> Iterator[Placeholders]:
+    """Who inserts placeholder rows into this dimension's master table. Refuses where none can be."""
+    with MySqlPlaceholders(settings, inferred, dimension) as opened:
+        yield opened
+
+
+def grants_to_infer(
+    settings: MasterData, inferred: InferredSettings, dimensions: Mapping[str, DimensionContract], host: str
+) -> list[str]:
+    """What the account that inserts placeholder rows must be allowed; nothing where nobody does."""
+    return statements_to_infer(settings, inferred, dimensions.values(), host) if inferred.user else []

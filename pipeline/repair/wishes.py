@@ -15,6 +15,7 @@ class Wishes:
     age_limit: Seconds | None = None  # older facts stay unknown
     dry_run: bool = False
     job_is_stopped: bool = False
+    infer: bool = False  # placeholder master rows first, for keys that have none
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
