@@ -10,10 +10,10 @@ import numpy as np
 
 from pipeline.joins.cost.lookups import Floats
 from pipeline.joins.cost.question import Relation, Stream
+from pipeline.joins.cost.search import crossing
 
-_HALVINGS = 30
 _SELDOM = 1e-6
-_NEVER = 1e-300  # a share, of what a front stage serves
+_NEVER = 1e-280  # a share, of what a front stage serves
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,14 @@ def asked_keys(stream: Stream, R: Relation, h: float, most: float) -> AskedKeys:
     every = AskedKeys(h, number, -np.expm1(-p * h), rows)
     if every.keys <= most:
         return every
-    low, high = 1.0, 1.0 + 2 * h
-    for _ in range(_HALVINGS):
-        L = math.sqrt(low * high)
+
+    def often(L: float) -> Floats:
         n = _come(number, p, h, L)
-        often = 1 / (-1 / np.expm1(-p * n) + L - 1)
-        low, high = (L, high) if (number * often).sum() > most else (low, L)
-    return AskedKeys(n, number, often, rows)
+        in_so_many: Floats = 1 / (-1 / np.expm1(-p * n) + L - 1)
+        return in_so_many
+
+    L = crossing(lambda L: most / float((number * often(L)).sum()), 1.0, 1.0, 1.0 + 2 * h)
+    return AskedKeys(_come(number, p, h, L), number, often(L), rows)
 
 
 def _wanted(stream: Stream, R: Relation) -> tuple[Floats, Floats, Floats]:
@@ -135,10 +136,9 @@ def _wanted(stream: Stream, R: Relation) -> tuple[Floats, Floats, Floats]:
 
 def _come(number: Floats, p: Floats, h: float, L: float) -> float:
     """n, if a key's first sale waits for L queries."""
-    low, high = h * 1e-9, h
-    for _ in range(_HALVINGS):
-        n = math.sqrt(low * high)
+
+    def waiting(n: float) -> float:
         first = -1 / np.expm1(-p * n)
-        waiting = float((number * p * n * L * (first + (L - 1) / 2) / (first + L - 1)).sum())
-        low, high = (n, high) if waiting < h else (low, n)
-    return n
+        return float((number * p * n * L * (first + (L - 1) / 2) / (first + L - 1)).sum())
+
+    return crossing(waiting, h, h * 1e-9, h)

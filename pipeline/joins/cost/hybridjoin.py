@@ -19,7 +19,7 @@ from pipeline.joins.cost.named_keys import named
 from pipeline.joins.cost.page_reads import Load, page_reads
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question, Relation, Stream
-from pipeline.joins.cost.search import best, grid
+from pipeline.joins.cost.search import best_near, grid
 from pipeline.joins.parts.budget import most_that_fit
 from pipeline.joins.parts.byname import KEY_BYTES as NAMED_BYTES
 from pipeline.joins.parts.bypage import KEY_BYTES, PAGE_BYTES
@@ -110,7 +110,7 @@ def split(question: Question[Paged]) -> Split:
     sizes = reversed(page_sizes(question))
     splits = [Split(d, sales_in(question.memory - fixed_bytes(d, question), question)) for d in sizes]
     candidates = [parts for parts in splits if parts.h_S]
-    return best(candidates, lambda parts: rate(parts, question)) if candidates else Split(1, 1)
+    return best_near(candidates, lambda parts: rate(parts, question)) if candidates else Split(1, 1)
 
 
 def predict(question: Question[Paged]) -> Prediction:

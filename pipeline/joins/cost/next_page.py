@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.joins.cost.search import crossing
 from pipeline.joins.parts.wantedpages import PATIENCE
 
 Shares = npt.NDArray[np.float64]
@@ -18,13 +19,13 @@ def waits_for_the_best(counts: Shares, q: Shares, h: float) -> Shares:
 
         h_S = sum q T (1 + q T / 2) / (1 + q T)
     """
-    low, high = 1.0, (2.0 + PATIENCE * h) ** 2
-    T = np.zeros(len(q))
-    for _ in range(40):
-        worth = np.sqrt(low * high)
-        T = np.minimum(2 * worth / (np.sqrt(1 + 4 * q * worth) + 1), PATIENCE * h)
-        if (counts * q * T * (1 + q * T / 2) / (1 + q * T)).sum() < h:
-            low = worth
-        else:
-            high = worth
-    return T
+
+    def ages(worth: float) -> Shares:
+        T: Shares = np.minimum(2 * worth / (np.sqrt(1 + 4 * q * worth) + 1), PATIENCE * h)
+        return T
+
+    def waiting(worth: float) -> float:
+        T = ages(worth)
+        return float((counts * q * T * (1 + q * T / 2) / (1 + q * T)).sum())
+
+    return ages(crossing(waiting, h, 1.0, (2.0 + PATIENCE * h) ** 2))

@@ -12,6 +12,7 @@ from pipeline.joins.cost.lookups import NOTHING, Touched, anywhere, side_by_side
 from pipeline.joins.cost.named_keys import left_over, named
 from pipeline.joins.cost.next_page import waits_for_the_best
 from pipeline.joins.cost.question import Relation, Stream
+from pipeline.joins.cost.search import crossing
 from pipeline.joins.cost.zipf import Order, Zipf
 
 _BUCKETS = 128  # pages of nearly equal shares are reckoned together
@@ -176,7 +177,7 @@ def grouped(sales: Zipf, order: Order, pages: int, l: float, first: bool) -> Pag
 
 
 def _ages(counts: Shares, q: Shares, h: float) -> Shares:
-    """T of each page, by bisection for that of the page wanted most.
+    """T of each page, by looking for that of the page wanted most.
 
     A page with a large share moves the queue: as many sales come at once as it has served, the next ones for it among
     them. So on average it has q_j / 2 more of them waiting than if they came one by one. With the one wanted most, from
@@ -185,15 +186,12 @@ def _ages(counts: Shares, q: Shares, h: float) -> Shares:
     the page wanted most has been read again, and as many more have come.
     """
     top = float(q.max())
-    low, high = h / 2, 2 * h
-    for _ in range(16):
-        L = (low + high) / 2
+
+    def waiting(L: float) -> float:
         T = _ages_beside(q, top, L)
-        if (counts * q * T * (1 + q * T * (1 + q) / 2) / (1 + q * T)).sum() < h:
-            low = L
-        else:
-            high = L
-    return T
+        return float((counts * q * T * (1 + q * T * (1 + q) / 2) / (1 + q * T)).sum())
+
+    return _ages_beside(q, top, crossing(waiting, h, h / 2, 2 * h))
 
 
 def _ages_beside(q: Shares, top: float, L: float) -> Shares:
@@ -210,14 +208,20 @@ def _first_round(counts: Shares, q: Shares, h: float, sales: float) -> tuple[flo
 
     While the sale at the head is the s-th, `come` sales have come, and a page opened by it serves 1 + q (come - s).
     """
+    step = h / _STEPS
+    s = np.linspace(step / 2, h - step / 2, _STEPS)
+    opened = q * np.exp(-q * s[:, None]) * step  # pages that the sales from step to step open
+    number = opened @ counts
     closed = np.exp(-q * h)  # the share of such pages that no sale waits for
-    come, reads, step = h, 0.0, h / _STEPS
-    for s in np.linspace(step / 2, h - step / 2, _STEPS):
-        opened = q * np.exp(-q * s) * step
-        served = float((counts * opened * (1 + q * (come - s))).sum())
+    # What they serve, as far as it does not depend on `come`, and for each sale more that has come.
+    at_least, each = number - s * (opened @ (counts * q)), opened @ (counts * q)
+    come, reads = h, 0.0
+    for turn in range(_STEPS):
+        served = float(at_least[turn] + come * each[turn])
         part = min(1.0, (sales - come) / served) if served > 1e-9 else 1.0
-        after = closed * np.exp(-q * served * part) + opened * part * np.exp(-q * served * part / 2)
-        reads += float((counts * (closed + opened * part - after)).sum())
+        half = np.exp(q * (-served * part / 2))
+        after = half * (closed * half + opened[turn] * part)
+        reads += float(number[turn] * part + (closed - after) @ counts)
         come, closed = come + served * part, after
         if part < 1:
             return reads, sales

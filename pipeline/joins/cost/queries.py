@@ -10,9 +10,9 @@ import numpy as np
 from pipeline.joins.cost.asked_keys import AskedKeys
 from pipeline.joins.cost.lookups import Blocks, Floats, Touched
 from pipeline.joins.cost.question import Relation, Stream
+from pipeline.joins.cost.search import crossing
 
-_HALVINGS = 40
-_LONG = 50.0  # the logarithm of more queries than a block stays in the pool
+_LONG = 1e21  # more queries than a block stays in the pool
 
 
 @lru_cache(maxsize=1_024)
@@ -65,12 +65,9 @@ def _not_pooled(counts: Floats, touched: Floats, pooled: int) -> Floats:
         return np.ones_like(touched)
     if pooled >= counts.sum():
         return np.zeros_like(touched)
-    low, high = 0.0, _LONG
     rate = -np.log1p(-np.minimum(touched, 1 - 1e-12))
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (counts * -np.expm1(-rate * math.exp(middle))).sum() < pooled else (low, middle)
-    stays: Floats = np.exp(-rate * math.exp(low))
+    queries = crossing(lambda n: float((counts * -np.expm1(-rate * n)).sum()), pooled, 1.0, _LONG)
+    stays: Floats = np.exp(-rate * queries)
     return stays
 
 
@@ -86,12 +83,13 @@ def _rows_not_pooled(number: float, asked: AskedKeys, share: float, blocks: Bloc
     if blocks.pooled >= number:
         return 0.0
     rows, often = asked.number * asked.rows, share * asked.often
-    low, high = 0.0, _LONG
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        of_a_row = float((rows * np.exp(-often * math.exp(middle))).sum() / rows.sum())
-        low, high = (middle, high) if number * (1 - of_a_row**blocks.rows) < blocks.pooled else (low, middle)
+    every = rows.sum()
+
+    def not_wanted(queries: float) -> float:
+        return float((rows * np.exp(-often * queries)).sum() / every)
+
+    queries = crossing(lambda n: number * (1 - not_wanted(n) ** blocks.rows), blocks.pooled, 1.0, _LONG)
     wanted = rows * often
-    alone = float((wanted * np.exp(-often * math.exp(low))).sum() / wanted.sum())
-    beside = math.exp((blocks.rows - 1) * math.log(of_a_row))
+    alone = float((wanted * np.exp(-often * queries)).sum() / wanted.sum())
+    beside = math.exp((blocks.rows - 1) * math.log(not_wanted(queries)))
     return alone * beside

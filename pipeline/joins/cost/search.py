@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, TypeVar
@@ -13,6 +14,8 @@ T = TypeVar("T")
 _EQUAL = 1e-9  # values that differ by no more of themselves are the same
 _AT_ONCE = 12  # numbers that `peak` looks at together
 _APART = 4  # candidates that `best_near` looks at first
+_TINY = 1e-300
+_NEAR = 1e-7  # of itself: a number that `crossing` looks for is known as well as that
 
 
 def best(candidates: Iterable[T], value: Callable[[T], float], then: Callable[[T], float] = lambda _: 0.0) -> T:
@@ -75,3 +78,45 @@ def peak(value: Callable[[int], Any], least: int, most: int) -> int:
         least, most = numbers[max(0, place - 1)], numbers[min(place + 1, len(numbers) - 1)]
         if most - least <= 2:
             return numbers[place]
+
+
+def crossing(value: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    """Where an increasing function is `wanted`, between two numbers above 0; else the one that is nearer to it.
+
+    Most of ours go nearly with a power of their argument, so their logarithms are looked at. The next guess is by the
+    curve through three points where that is safe, else in the middle (Chandrupatla 1997).
+
+    >>> tried = []
+    >>> round(crossing(lambda x: tried.append(x) or x**2 + x, 132.0, 1e-3, 1e6), 4), len(tried)
+    (11.0, 8)
+    >>> crossing(lambda x: x, 7.0, 1.0, 5.0), crossing(lambda x: x, 0.5, 1.0, 5.0)
+    (5.0, 1.0)
+    """
+
+    def beyond(place: float) -> float:
+        return math.log(max(value(math.exp(place)), _TINY) / wanted)
+
+    other, last = math.log(low), math.log(high)
+    at_other, at_last = beyond(other), beyond(last)
+    if at_other >= 0 or at_last <= 0:
+        return low if at_other >= 0 else high
+    share = at_last / (at_last - at_other)
+    while True:
+        place = last + share * (other - last)
+        at = beyond(place)
+        if (at < 0) == (at_last < 0):
+            before, at_before = last, at_last
+        else:
+            before, at_before, other, at_other = other, at_other, last, at_last
+        last, at_last = place, at
+        near = _NEAR / abs(other - last)
+        if near > 0.5 or abs(at) < _NEAR / 10:
+            return math.exp(place)
+        x, y = (last - other) / (before - other), (at_last - at_other) / (at_before - at_other)
+        share = 0.5
+        if y**2 < x and (1 - y) ** 2 < 1 - x:
+            share = at_last / (at_other - at_last) * at_before / (at_other - at_before)
+            share += (
+                (before - last) / (other - last) * at_last / (at_before - at_last) * at_other / (at_before - at_other)
+            )
+        share = min(max(share, near), 1 - near)

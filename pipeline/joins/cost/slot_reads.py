@@ -75,8 +75,8 @@ class Asking:
 
     def _asked(self, turns: Turns) -> Asked:
         parts = self.parts
-        absent = self._keys(turns.page, turns.absent)
-        keys = absent + self._keys(turns.page, turns.sales - turns.absent)
+        absent, found = self._keys(turns.page, np.stack([turns.absent, turns.sales - turns.absent]))
+        keys = absent + found
         if not parts.reads_pages:
             return Asked(np.zeros_like(keys), np.zeros_like(keys), keys, np.ceil(np.rint(keys) / parts.b))
         reads = np.where(turns.kept, 0.0, 1.0)
@@ -104,9 +104,10 @@ class Asking:
     def _keys(self, pages: Pages, sales: Floats) -> Floats:
         """Different ones, among so many sales for each of these pages."""
         numbers, keys = self._curves
-        at = np.searchsorted(numbers, sales).clip(1, len(numbers) - 1)
+        at = np.minimum(np.maximum(np.searchsorted(numbers, sales), 1), len(numbers) - 1)
         share = (sales - numbers[at - 1]) / (numbers[at] - numbers[at - 1])
-        different: Floats = keys[at - 1, pages] * (1 - share) + keys[at, pages] * share
+        fewer, more = keys[at - 1, pages], keys[at, pages]
+        different: Floats = fewer + (more - fewer) * share
         return different
 
     @cached_property

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 from pipeline.joins.cost import hybridjoin
 from pipeline.joins.cost.hybridjoin import Paged, Split, fixed_bytes, page_sizes, pages, resident_bytes, sales_in
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Question
-from pipeline.joins.cost.search import best, grid
+from pipeline.joins.cost.search import best_near, grid
 
 
 class Resident(Paged, Protocol):
@@ -41,15 +41,29 @@ def least(question: Question[Resident]) -> int:
 @lru_cache(maxsize=1_024)
 def split(question: Question[Resident]) -> Split:
     """The d and l of the greatest service rate (equations 4 to 9's optimum, by looking)."""
-    candidates = list(_candidates(question))
-    if not candidates:
+    of_each_size = [some for d in reversed(page_sizes(question)) if (some := _candidates(d, question))]
+    if not of_each_size:
         return hybridjoin.split(question)
 
+    @cache
+    def rate(parts: Split) -> float:
+        return hybridjoin.rate(parts, question)
+
+    @cache
     def while_nothing_stays_yet(parts: Split) -> float:
         return hybridjoin.rate(replace(parts, l=0, d_N=0), question)
 
     # Where all of R stays every split is as good once it is there: then how fast it comes there counts.
-    return best(candidates, lambda parts: hybridjoin.rate(parts, question), while_nothing_stays_yet)
+    @cache
+    def of_size(place: int) -> Split:
+        return best_near(of_each_size[place], rate, while_nothing_stays_yet)
+
+    place = best_near(
+        range(len(of_each_size)),
+        lambda place: rate(of_size(place)),
+        lambda place: while_nothing_stays_yet(of_size(place)),
+    )
+    return of_size(place)
 
 
 def predict(question: Question[Resident]) -> Prediction:
@@ -57,16 +71,15 @@ def predict(question: Question[Resident]) -> Prediction:
     return hybridjoin.outcome(split(question.as_planned), question, with_resident_part=True)
 
 
-def _candidates(question: Question[Resident]) -> Iterator[Split]:
-    settings = question.settings
-    for d in reversed(page_sizes(question)):
-        most = question.memory - fixed_bytes(d, question)
-        for parts in _resident_parts(d, question):
-            published = settings.published
-            stays = first_bytes(parts.d_N, question) if published else resident_bytes(d, parts.l, question)
-            h_S = sales_in(most - stays, question)
-            if h_S:
-                yield replace(parts, h_S=h_S)
+def _candidates(d: int, question: Question[Resident]) -> list[Split]:
+    """With pages of d rows, by how many stay."""
+    most, candidates = question.memory - fixed_bytes(d, question), []
+    for parts in _resident_parts(d, question):
+        published = question.settings.published
+        stays = first_bytes(parts.d_N, question) if published else resident_bytes(d, parts.l, question)
+        if h_S := sales_in(most - stays, question):
+            candidates.append(replace(parts, h_S=h_S))
+    return candidates
 
 
 def _resident_parts(d: int, question: Question[Resident]) -> Iterator[Split]:
