@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -76,6 +77,9 @@ def reconciled() -> Callable[[Job, Sent | None], None]:
 
     return prove
 
+
+# A test's broker lives for minutes and starts often: with one compiler and one collector it does for half of the CPU.
+os.environ.setdefault("KAFKA_JVM_PERFORMANCE_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _POOLS: list[pa.MemoryPool] = []  # what was allocated in a pool needs it as long as it lives
 

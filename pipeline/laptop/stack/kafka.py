@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ from pipeline.laptop.stack.process import Server, ServerFailed
 
 MAX_MESSAGE_BYTES = 16 << 20
 _HEAP = "-Xmx512m"
+_FOR_SECONDS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # the second compiler never pays back in so short a life
 # The broker logs through slf4j and runs on Scala; PySpark brings both.
 _SHARED_JARS = ("scala-library-*", "slf4j-api-*", "log4j-api-2*", "log4j-core-*", "log4j-slf4j2-impl-*")
 
@@ -54,10 +57,13 @@ class KafkaBroker(Server):
             properties = unfinished.with_name("server.properties")
             properties.write_text(self._properties(unfinished))
             options = [f"--cluster-id={cluster}", f"--config={properties}"]
-            self.run("format its data folder", self._java("kafka.tools.StorageTool", "format", *options))
+            format = self._java(*_FOR_SECONDS, "kafka.tools.StorageTool", "format", *options)
+            self.run("format its data folder", format)
 
     def command(self) -> list[str]:
-        return self._java("kafka.Kafka", str(self.folder / "server.properties"))
+        # As Kafka's own start script takes it.
+        options = shlex.split(os.environ.get("KAFKA_JVM_PERFORMANCE_OPTS", ""))
+        return self._java(*options, "kafka.Kafka", str(self.folder / "server.properties"))
 
     def environment(self) -> dict[str, str]:
         return runtime.environment()
