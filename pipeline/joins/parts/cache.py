@@ -241,7 +241,7 @@ class RowCache(KeptRows):
         assert not len(owned) or 0 <= owned.min() <= owned.max() < len(self.rows)
         assert (self.many(owner) > 0).all()
         # A free slot has no row, and can never be found alive.
-        free = np.setdiff1d(np.arange(self.capacity), used)
+        free = np.delete(np.arange(self.capacity), used)
         assert (self._row[free] == NO_ROW).all()
         assert (self._expires[free] == _GONE).all()
         # What waits to come in is counted to the byte.

@@ -99,7 +99,10 @@ class KeyIndex:
         # A slot is in use or free, never both.
         free = kernels.chain(int(self._free[0]), self._after)
         assert len(free) == self._free[1]
-        assert len(np.union1d(used, free)) == self.capacity
+        either = self._used[: self.capacity].copy()
+        either[free] = True
+        assert either.all()
+        assert len(used) + len(free) == self.capacity
         # Every key is in one chain, once.
         assert np.array_equal(np.sort(kernels.every_chain(self._first, self._after)[0]), used)
 
