@@ -1,16 +1,21 @@
 """Every join against a real server: the same answer as the server's own SQL, whatever its collation thinks of keys."""
 
+import uuid
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from pipeline.keys import pack
-from tests.joins.harness import VARIANTS, drive, smallest_memory
+from pipeline.laptop.stack.stack import Stack
+from pipeline.master.port import Master
+from tests.joins.harness import VARIANTS, Variant, drive, smallest_memory
 from tests.kit.master_fixtures import Server, dimension
 
-pytestmark = [pytest.mark.mysql, pytest.mark.parametrize("variant", VARIANTS, ids=str)]
+pytestmark = pytest.mark.mysql
 
 IN_A_SALE = {"code": pa.string(), "n": pa.int64(), "u": pa.decimal128(20, 0)}
 WORDS = ["ale", "Bun", "café", "d ", "straße", "日本", "😀", "e\u0301", "it's", "back\\slash"]
@@ -20,11 +25,6 @@ KEYS = {
     "a text": ("code VARCHAR(40) COLLATE utf8mb4_general_ci", {"code": "string"}),
     "two columns": ("code VARCHAR(40) COLLATE utf8mb4_general_ci, n BIGINT", {"code": "string", "n": "int64"}),
 }
-
-
-@pytest.fixture
-def server(stack, master_database) -> Server:
-    return Server(stack, master_database)
 
 
 def master_rows() -> list[dict[str, object]]:
@@ -53,22 +53,39 @@ def sales(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     ]
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_a_join_answers_as_the_servers_own_sql(variant, server, key):
-    ddl, types = KEYS[key]
-    rows = master_rows()
-    sold = sales(rows)
+@dataclass(frozen=True)
+class Sold:
+    """Sales of a master table on the server, and the server's own answer."""
+
+    master: Master
+    keys: pa.Array
+    by_sql: Counter
+
+
+@pytest.fixture(scope="module", params=KEYS)
+def sold(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Sold]:
+    """For all joins: they only read."""
+    ddl, types = KEYS[request.param]
+    rows, database = master_rows(), f"master_{uuid.uuid4().hex[:12]}"
+    each = sales(rows)
+    stack.database.create_database(database)
+    server = Server(stack, database)
     server.table(ddl, [[row[column] for column in types] for row in rows])
-    master = server.master(dimension(types))
-    keys = pack([pa.array([sale[column] for sale in sold], IN_A_SALE[column]) for column in types])
-    join = variant.build(master, smallest_memory(variant, master) + 8_000)
-    served = drive(join, keys, cuts=[200, 900])
+    keys = pack([pa.array([sale[column] for sale in each], IN_A_SALE[column]) for column in types])
+    yield Sold(server.master(dimension(types)), keys, by_sql(server, types, each))
+    stack.database.drop_database(database)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_join_answers_as_the_servers_own_sql(sold: Sold, variant: Variant) -> None:
+    join = variant.build(sold.master, smallest_memory(variant, sold.master) + 8_000)
+    served = drive(join, sold.keys, cuts=[200, 900])
     answer = Counter(
         (int(sale), None if row < 0 else piece.rows["surrogate_key"][int(row)].as_py())
         for piece in served
         for sale, row in zip(piece.sales, piece.match, strict=True)
     )
-    assert answer == by_sql(server, types, sold)
+    assert answer == sold.by_sql
 
 
 def by_sql(server: Server, types: dict[str, str], sold: list[dict[str, object]]) -> Counter:
