@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 RAW = BENCHMARKS / "results" / "papers"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # all tests of it may not be done by one worker at a stretch
 def all_told():
     return [told(experiment, RAW) for experiment in experiments().values()]
 

@@ -56,7 +56,7 @@ class Stream:
         self.note(kind, batch).with_name(f".{batch}.crc").unlink()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a worker that steals tests may come back to this module
 def ended(tmp_path_factory: pytest.TempPathFactory, seeded: StackInfo, seeded_sizes: Sizes) -> Job:
     """Three batches, each with facts and rejects."""
     workload = Workload(topics={TOPIC: 1.0}, sizes=seeded_sizes, malformed=0.1)

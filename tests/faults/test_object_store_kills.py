@@ -41,7 +41,10 @@ def test_killed_drivers_lose_nothing_on_an_object_store_and_write_nothing_twice(
     with job:
         for _ in range(KILLS):
             before = job.committed()
-            wait_until(lambda seen=before: job.committed() > seen or not job.running, "a commit after the start", 120)
+            # Each look reads the whole log from the store, which works with the cores that the job has.
+            wait_until(
+                lambda seen=before: job.committed() > seen or not job.running, "a commit after the start", 120, 1
+            )
             # While it reads, writes objects, commits with a conditional put, or renames a file of the checkpoint.
             time.sleep(moments.uniform(0, 1.5))
             assert job.running, job.tail()

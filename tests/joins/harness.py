@@ -62,29 +62,35 @@ def named_least(build: Callable[[], Join]) -> int:
     return int(number[1].replace(",", ""))
 
 
-def drive(join: Join, keys: pa.Array, cuts: Iterable[int] = ()) -> list[Served]:
-    """Offer the sales and step until all have come back, in micro-batches that end at `cuts`."""
+def drive(join: Join, keys: pa.Array, cuts: Iterable[int] = (), check_every: int = 1) -> list[Served]:
+    """Offer the sales and step until all have come back, in micro-batches that end at `cuts`.
+
+    After each offer and each step the join's invariants are checked; or after one of so many, where that takes longer
+    than the join and others hold it after each.
+    """
     served: list[Served] = []
     borders = [0, *sorted(cuts), len(keys)]
     for first, last in itertools.pairwise(borders):
-        served += _micro_batch(join, np.arange(first, last, dtype=np.int64), keys.slice(first, last - first))
+        positions = np.arange(first, last, dtype=np.int64)
+        served += _micro_batch(join, positions, keys.slice(first, last - first), check_every)
+        join.check()
         assert join.pending == 0
     assert sum(len(piece.sales) for piece in join.step()) == 0, "a join served sales nobody offered"
     return served
 
 
-def _micro_batch(join: Join, positions: np.ndarray, keys: pa.Array) -> list[Served]:
+def _micro_batch(join: Join, positions: np.ndarray, keys: pa.Array, check_every: int) -> list[Served]:
     served: list[Served] = []
     met: set[int] = set()
-    offered = idle = 0
+    offered = idle = turn = 0
     while offered < len(keys) or join.pending:
         while offered < len(keys) and (taken := join.offer(positions[offered:], keys.slice(offered))):
             assert 0 < taken <= len(keys) - offered
             offered += taken
-            join.check()
+            _check(join, turn := turn + 1, check_every)
         waiting = join.pending
         pieces = join.step(drain=offered == len(keys))
-        join.check()
+        _check(join, turn := turn + 1, check_every)
         met.update(*(piece.sales.tolist() for piece in pieces))
         if join.master.unique:
             assert join.pending == waiting - sum(len(set(piece.sales.tolist())) for piece in pieces)
@@ -94,6 +100,11 @@ def _micro_batch(join: Join, positions: np.ndarray, keys: pa.Array) -> list[Serv
         assert idle < _STEPS_WITHOUT_RESULT, "the join loops without serving anything"
         served += pieces
     return served
+
+
+def _check(join: Join, turn: int, every: int) -> None:
+    if turn % every == 0:
+        join.check()
 
 
 def answer(served: Iterable[Served]) -> Answer:

@@ -21,7 +21,7 @@ STALENESS = 300.0
 
 
 @of_all
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=repeated())
 def test_every_sale_comes_out_with_all_rows_of_its_key_in_every_batch(variant, case):
     keys, table, cuts, spare = case
