@@ -35,8 +35,10 @@ class Results:
     def of(cls, p: Floats, rows: Floats) -> Results:
         """Of keys, each with its own numbers; those that differ by less than a twentieth are one kind."""
         p, rows = p[p > 0], rows[p > 0]
-        alike = np.stack([np.rint(np.log(p) / _ALIKE), np.rint(np.log1p(rows) / _ALIKE)])
-        _, kind, keys = np.unique(alike, axis=1, return_inverse=True, return_counts=True)
+        wanted, many = (np.rint(each / _ALIKE).astype(np.int64) for each in (np.log(p), np.log1p(rows)))
+        # Both in one number: pairs take fifty times as long to sort.
+        alike = wanted * (many.max(initial=0) + 1) + many
+        _, kind, keys = np.unique(alike, return_inverse=True, return_counts=True)
         means = [np.bincount(kind.ravel(), column) / keys for column in (p / p.sum(), rows)]
         return cls(*(tuple(column.tolist()) for column in (keys.astype(np.float64), *means)))
 
