@@ -8,8 +8,9 @@ import pytest
 
 from pipeline.joins import Join, Options, make, recipe
 from pipeline.joins.cost import hybridjoin as page_cost
+from pipeline.joins.cost import xhybridjoin as resident_cost
 from pipeline.joins.cost.frontstage import behind
-from pipeline.joins.cost.question import Stream
+from pipeline.joins.cost.question import Relation, Stream
 from pipeline.master.memory import MemoryMaster
 from tests.joins.workloads import master_table
 
@@ -83,3 +84,14 @@ def test_a_larger_share_of_what_a_cache_passes_on_is_absent(master, absent):
     misses, unmatched = (getattr(join.statistics, n) - getattr(before, n) for n in ("misses", "unmatched"))
     question = join.algorithm.question
     assert behind(join.algorithm.split, question).stream.absent == pytest.approx(unmatched / misses, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "memory", "skew"), [(300, 40_000, 1.0), (50_000, 400_000, 0.0), (50_000, 2_000_000, 1.0)]
+)
+def test_a_look_among_neighbours_finds_as_fast_a_split_as_a_look_at_all(rows, memory, skew):
+    R = Relation(R_t=rows, v_R=60.0, words=1, row_bytes=152.0)
+    question = recipe("x-hybridjoin").question(memory, R, Options(stream=Stream(skew)))
+    every = [parts for d in page_cost.page_sizes(question) for parts in resident_cost._candidates(d, question)]
+    fastest = max(page_cost.rate(parts, question) for parts in every)
+    assert page_cost.rate(resident_cost.split(question), question) == pytest.approx(fastest, rel=1e-3)
