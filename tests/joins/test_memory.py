@@ -51,10 +51,10 @@ def test_a_window_far_larger_than_the_budget_takes_no_more_memory_than_the_budge
 @pytest.fixture
 def versions(times):
     """So many versions of each key, made before anybody counts memory; and their sales."""
-    keys = 30_000 // times
+    keys = 20_000 // times
     rows = [key for key in range(keys) for _ in range(times)]
     master = MemoryMaster(master_table(rows, "integers"), unique=False, indexed=True)
-    return master, pa.array(np.random.default_rng(0).integers(0, keys, 600_000 // times))
+    return master, pa.array(np.random.default_rng(0).integers(0, keys, 300_000 // times))
 
 
 @pytest.mark.parametrize("times", [1, 10, 500, 10_000])
