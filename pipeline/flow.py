@@ -72,7 +72,7 @@ class SaleFlow:
         _count_messages(messages, answer)
 
         with _timing(answer, "parse"):
-            sales, rejects = self._parse(messages)
+            sales, rejects = parse(messages, self.parser_of, self.sale_schema)
 
         for enriched in _timed(enrich(sales, self.dimensions, self.limits), answer, "enrich"):
             with _timing(answer, "write"):
@@ -84,20 +84,21 @@ class SaleFlow:
         for reason in rejects[columns.REASON].value_counts().to_pylist():
             answer.rejected[reason["values"]] = answer.rejected.get(reason["values"], 0) + reason["counts"]
 
-    def _parse(self, messages: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Every message is either a sale or a reject, and keeps the offset it came from."""
-        sales, rejects = [self.sale_schema.empty_table()], []
-        for topic, of_topic in _by_topic(messages):
-            parsed = self.parser_of(topic).parse(of_topic[columns.VALUE].chunk(0))
-            came_from = of_topic.drop_columns(columns.VALUE).take(pa.array(parsed.valid))
-            fields = parsed.sales.rename_columns(list(map(columns.of_sale, parsed.sales.column_names)))
-            sales.append(_with_columns(came_from, fields))
-            why = pa.table({columns.REASON: parsed.reasons, columns.DETAIL: parsed.details})
-            rejects.append(_with_columns(of_topic.take(pa.array(parsed.rejected)), why))
-        return pa.concat_tables(sales, promote_options="default").combine_chunks(), pa.concat_tables(rejects)
-
     def _columns(self, table: TableContract, rows: pa.Table) -> pa.Table:
         return facts.to_columns(table, rows, self.application, self.batch)
+
+
+def parse(messages: pa.Table, parser_of: Callable[[str], Parser], sale_schema: pa.Schema) -> tuple[pa.Table, pa.Table]:
+    """Every message is either a sale or a reject, and keeps the offset it came from."""
+    sales, rejects = [sale_schema.empty_table()], []
+    for topic, of_topic in _by_topic(messages):
+        parsed = parser_of(topic).parse(of_topic[columns.VALUE].chunk(0))
+        came_from = of_topic.drop_columns(columns.VALUE).take(pa.array(parsed.valid))
+        fields = parsed.sales.rename_columns(list(map(columns.of_sale, parsed.sales.column_names)))
+        sales.append(_with_columns(came_from, fields))
+        why = pa.table({columns.REASON: parsed.reasons, columns.DETAIL: parsed.details})
+        rejects.append(_with_columns(of_topic.take(pa.array(parsed.rejected)), why))
+    return pa.concat_tables(sales, promote_options="default").combine_chunks(), pa.concat_tables(rejects)
 
 
 def one_batch(

@@ -22,7 +22,7 @@ class News:
     keys: Mapping[str, pa.Array] = field(default_factory=dict)  # by dimension, packed by `pipeline.keys`
     all_of: frozenset[str] = frozenset()  # dimensions
     altered: Mapping[str, int] = field(default_factory=dict)  # by dimension: how often its table was, so far
-    place: str = ""  # in the master's log: all before it is known to who has heard this; empty: no feed
+    place: str = ""  # in the master's log: who has heard this serves no row from before it; empty: no feed
 
     def forgets(self, dimension: str, known: int | None) -> pa.Array | None:
         """The keys of a dimension that one forgets who knows the changes up to this number; None: all it keeps. Who

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import math
 import re
 from collections.abc import Iterator
@@ -92,6 +93,12 @@ class Plan:
 
     def topic(self, name: str) -> TopicContract:
         return self.topics.get(name, self.default_topic)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all contracts, and of what else decides what becomes of a message: another one where any of it differs."""
+        told = (self.default_topic, self.topics, self.dimensions, self.facts, self.rejects)
+        return hashlib.sha256(repr((told, self.settings.kafka.max_message_bytes)).encode()).hexdigest()[:16]
 
     @property
     def sale_schema(self) -> pa.Schema:

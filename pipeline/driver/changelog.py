@@ -52,7 +52,7 @@ class ChangeLog:
         self._clock = clock
         self._entries: deque[_Entry] = deque()
         self._next = 0
-        self._place = ""
+        self._places: deque[tuple[float, str]] = deque()  # told, and when: the newest that has settled, and all since
         self._was_asked = False
         self._altered: Counter[str] = Counter()
         self._workers: dict[str, _Worker] = {}
@@ -60,7 +60,8 @@ class ChangeLog:
 
     def add(self, changes: Changes) -> None:
         with self._lock:
-            self._place = changes.place
+            self._places.append((self._clock(), changes.place))
+            self._settled_place(self._clock())
             self._altered.update(changes.altered)
             # Before the first batch no worker has anything to forget.
             if self._was_asked and (changes.keys or changes.all_of):
@@ -77,12 +78,19 @@ class ChangeLog:
             first = self._entries[0].number if self._entries else self._next
             settled = max((entry.number for entry in self._entries if now - entry.at >= SETTLES), default=first - 1)
             told = together(entry.changes for entry in self._entries)
-            return News(first, settled, told.keys, told.all_of, dict(self._altered), self._place)
+            return News(first, settled, told.keys, told.all_of, dict(self._altered), self._settled_place(now))
 
     def heard(self, workers: Iterable[str], news: News) -> None:
         """These took part in a batch that had the news, and the batch succeeded."""
         with self._lock:
             self._workers |= {name: _Worker(news.settled, self._clock()) for name in workers}
+
+    def _settled_place(self, now: float) -> str:
+        """Every read sees what the log has up to here. In its first second a feed has said nothing older than its
+        beginning, which was in the log before anybody followed it."""
+        while len(self._places) > 1 and now - self._places[1][0] >= SETTLES:
+            self._places.popleft()
+        return self._places[0][1] if self._places else ""
 
     def _let_go(self, now: float) -> None:
         """What everybody knows; and those who have not been seen for long."""

@@ -99,7 +99,8 @@ def _run(settings: Settings, stop: StopSignal, tell: Callable[[str], None]) -> N
                 origin = continuity.require(checkpoint, settings, warehouse)
             continuity.require_topics(checkpoint, warehouse, topics, origin)
             warehouse.prepare()
-            lineage, merging = Lineage(checkpoint, topics, origin), Merging(settings.warehouse, metrics.merged)
+            lineage = Lineage(checkpoint, topics, origin, plan.fingerprint)
+            merging = Merging(settings.warehouse, metrics.merged)
             healing = Healing(plan, load, metrics)
             try:
                 healing.start()

@@ -27,8 +27,9 @@ _BETWEEN_LOOKS = 60.0  # seconds between two looks at the newest messages, where
 class Lineage:
     """What each commit of this run notes, and whether one that is found there is this run's."""
 
-    def __init__(self, checkpoint: Checkpoint, topics: Topics, origin: Origin) -> None:
+    def __init__(self, checkpoint: Checkpoint, topics: Topics, origin: Origin, contracts: str) -> None:
         self.origin = origin  # of the last batch that is committed
+        self._contracts = contracts
         self.checkpoint, self.topics = checkpoint, topics
         self._id: str | None = None
         self._under_way = origin
@@ -37,7 +38,8 @@ class Lineage:
     def note(self, answer: TaskAnswer) -> dict[str, Any]:
         """The note of the batch in hand. Its messages are read: if a topic is still the same now, it was then."""
         ids = self._ids()
-        self._under_way = self.origin.after(answer.offsets, ids, self._checkpoint_id(), answer.feed)
+        ours = self._checkpoint_id(), answer.feed, self._contracts
+        self._under_way = self.origin.after(answer.offsets, ids, *ours)
         return self._under_way.as_note()
 
     def committed(self) -> None:

@@ -47,10 +47,16 @@ class Origin(msgspec.Struct, omit_defaults=True):
     newest: dict[str, LastMessage] = {}  # of "topic/partition"
     topics: dict[str, str] = {}  # Kafka's ids, where the broker has any
     skipped: dict[str, int] = {}  # messages by topic, in all gaps so far
-    feed: str = ""  # the place in the master's log up to which changes were heeded; the batch's own
+    feed: str = ""  # a place in the master's log: no row of the batch is from before it; the batch's own
+    contracts: str = ""  # a fingerprint of those that the batch went by
 
     def after(
-        self, read: Mapping[str, Offsets], topics: Mapping[str, str], checkpoint: str | None, feed: str = ""
+        self,
+        read: Mapping[str, Offsets],
+        topics: Mapping[str, str],
+        checkpoint: str | None,
+        feed: str = "",
+        contracts: str = "",
     ) -> Origin:
         """The origin of the next batch, which read these messages from these topics."""
         ends, newest = {topic: dict(parts) for topic, parts in self.ends.items()}, dict(self.newest)
@@ -66,6 +72,7 @@ class Origin(msgspec.Struct, omit_defaults=True):
             topics=self.topics | dict(topics),  # one that is gone is remembered: it may come back as another
             skipped=self.skipped,
             feed=feed,
+            contracts=contracts,
         )
 
     def skipping(self, gaps: list[Gap], checkpoint: str | None) -> Origin:

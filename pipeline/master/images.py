@@ -13,6 +13,11 @@ from typing import Any, NamedTuple, Protocol
 Row = tuple[Any, ...]  # natural key, surrogate key, update time, attributes: as the contract orders and types them
 
 
+class LogPlace(NamedTuple):
+    server: str
+    order: tuple[int, ...]  # of two places in one server's log, the later one's is greater
+
+
 class Upto(NamedTuple):
     """How far the log was told: behind so many changes of the transaction that begins at this place."""
 

@@ -9,7 +9,8 @@ from pipeline.config.contracts import DimensionContract
 from pipeline.config.inferred import InferredSettings
 from pipeline.config.settings import MasterData
 from pipeline.master.feed import Feed
-from pipeline.master.images import RowImages
+from pipeline.master.images import LogPlace, RowImages
+from pipeline.master.mysql.binlog.events import Place
 from pipeline.master.mysql.binlog.images import LogImages
 from pipeline.master.mysql.feeds import feed_of
 from pipeline.master.mysql.grants import statements, statements_to_infer
@@ -63,6 +64,16 @@ def grants(
 def open_feed(settings: MasterData, dimensions: Mapping[str, DimensionContract]) -> Feed:
     """What tells of changes in these dimensions' master tables. Nothing is opened before it is followed."""
     return feed_of(settings, dimensions)
+
+
+def place_in_log(position: str) -> LogPlace:
+    """Of a change's position, its transaction's.
+
+    >>> place_in_log("8a94f357/binlog.000002:157#3")
+    LogPlace(server='8a94f357', order=(2, 157))
+    """
+    place = Place.parse(position.partition("#")[0])
+    return LogPlace(place.server, place.order)
 
 
 def open_images(settings: MasterData, dimension: DimensionContract) -> RowImages:

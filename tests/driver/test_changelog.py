@@ -19,6 +19,17 @@ def test_what_came_before_the_first_batch_is_told_to_nobody_for_nobody_keeps_any
     assert not news.all_of
 
 
+def test_the_place_that_a_batch_notes_is_one_up_to_which_every_read_sees_the_changes() -> None:
+    now = [0.0]
+    log = ChangeLog(lambda: now[0])
+    seen = []
+    for now[0], place in ((0.0, "s/f:4"), (0.5, "s/f:9"), (1.2, "s/f:9"), (1.6, "s/f:20"), (9.0, "s/f:20")):
+        log.add(Changes({"product": pa.array([7])}, place=place))
+        seen.append(log.news().place)
+    now[0] = 10.0
+    assert [*seen, log.news().place] == ["s/f:4", "s/f:4", "s/f:4", "s/f:9", "s/f:20", "s/f:20"]
+
+
 def test_the_log_does_not_grow_while_a_worker_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.driver.changelog._MOST_KEYS", 100)
     log = ChangeLog()

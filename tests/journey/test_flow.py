@@ -15,7 +15,7 @@ from pipeline.answers.task import Offsets, TaskAnswer, decode, encode
 from pipeline.config.settings import load
 from pipeline.enrich import Dimension, enrich
 from pipeline.errors import MasterReadFailed, WarehouseRefused
-from pipeline.flow import SaleFlow
+from pipeline.flow import SaleFlow, parse
 from pipeline.joins import make
 from pipeline.master.memory import MemoryMaster
 from pipeline.parse import Parser
@@ -325,7 +325,7 @@ def test_rows_that_are_large_leave_in_smaller_pieces(tmp_path: Path, masters) ->
 
 
 def _wide_sales(flow: SaleFlow, values: list[bytes], size: int) -> pa.Table:
-    sales, _ = flow._parse(_window(values))
+    sales, _ = parse(_window(values), flow.parser_of, flow.sale_schema)
     at = sales.schema.get_field_index("sale.currency")
     return sales.set_column(at, "sale.currency", pa.array(["c" * size] * len(values)))
 

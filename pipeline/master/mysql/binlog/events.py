@@ -61,6 +61,11 @@ class Place:
     def __str__(self) -> str:
         return f"{self.server}/{self.file}:{self.offset}"
 
+    @property
+    def order(self) -> tuple[int, int]:
+        """Of two places in one server's log, the later one's is greater: file names end in a number that grows."""
+        return int(self.file.rpartition(".")[2]), self.offset
+
     @classmethod
     def parse(cls, text: str) -> Place:
         server, _, rest = text.partition("/")

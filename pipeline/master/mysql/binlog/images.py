@@ -132,7 +132,7 @@ class _Reading:
             if event is None:
                 if not (self._is_inside or self._known):
                     self._begin_at(Place(end.server, stream.file, stream.offset))
-                yield self._piece(_order(stream.file, stream.offset) >= _order(end.file, end.offset))
+                yield self._piece(Place(end.server, stream.file, stream.offset).order >= end.order)
                 continue
             try:
                 self._note(event)
@@ -246,8 +246,3 @@ def _is_harmless(statement: bytes) -> bool:
     [True, False]
     """
     return bool(_HARMLESS.match(statement)) and not _TABLES_THEMSELVES.match(statement)
-
-
-def _order(file: str, offset: int) -> tuple[int, int]:
-    """Of two places in one server's log, the later one is greater: file names end in a number that grows."""
-    return int(file.rpartition(".")[2]), offset
