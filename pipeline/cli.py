@@ -29,6 +29,7 @@ from pipeline.commands import (
     reconcile,
     rejects,
     repair,
+    replay,
     rewind,
     run,
     seed,
@@ -48,7 +49,7 @@ from pipeline.watch import logs
 
 COMMANDS = (
     demo, up, down, sql, seed, generate, grants, doctor, run, explain, calibrate, top, status, reconcile, jars, submit,
-    bundle, why, maintain, repair, backfill, sync, rewind, skip, settings, contracts, joins,
+    bundle, why, replay, maintain, repair, backfill, sync, rewind, skip, settings, contracts, joins,
 )  # fmt: skip
 
 app = typer.Typer(

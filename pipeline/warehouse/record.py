@@ -62,3 +62,15 @@ def decode(user_metadata: Any) -> CommitRecord | None:
         return msgspec.json.decode(user_metadata, type=CommitRecord)
     except msgspec.DecodeError:
         return None
+
+
+def decode_healing(user_metadata: Any) -> HealingRecord | None:
+    """None for all but what heals facts.
+
+    >>> decode_healing(encode(HealingRecord("shop", {"product": 3}))).healed, decode_healing("{}")
+    ({'product': 3}, None)
+    """
+    try:
+        return msgspec.json.decode(user_metadata or "", type=HealingRecord)
+    except msgspec.DecodeError:
+        return None
