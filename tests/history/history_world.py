@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from deltalake import DeltaTable
 
 from pipeline.config.settings import load
 from pipeline.history import Wishes, sync
 from pipeline.laptop.stack.stack import Stack
 from pipeline.plan import Plan, resolve
+from tests.kit.audit import Audit, States, plain, versions
 
 Row = tuple[Any, ...]
 
@@ -44,7 +42,6 @@ COLUMNS = (
     ("mark", "BINARY(5) NULL", "binary"),
 )  # fmt: skip
 NAMES = [name for name, *_ in COLUMNS]
-_LISTED = ", ".join(f"`{name}`" for name in NAMES)
 
 
 def _values(choose: random.Random) -> dict[str, Any]:
@@ -82,21 +79,15 @@ class World:
         default_factory=list
     )  # last number in the audit, place in the log
 
+    def __post_init__(self) -> None:
+        may_be_null = {name: kind.split(" DEFAULT")[0].replace("NOT NULL", "NULL") for name, kind, _ in COLUMNS}
+        self.audit = Audit(self.execute, "product", may_be_null)
+
     def make(self) -> None:
         kinds = {name: kind for name, _, kind in COLUMNS}
         ddl = ", ".join(f"`{name}` {kind}" for name, kind, _ in COLUMNS)
-        plain = ", ".join(
-            f"`{name}` {kind.split(' DEFAULT')[0].replace('NOT NULL', 'NULL')}" for name, kind, _ in COLUMNS
-        )
         self.execute(f"CREATE TABLE product (id BIGINT AUTO_INCREMENT PRIMARY KEY, {ddl}, UNIQUE INDEX (product_code))")
-        self.execute(f"CREATE TABLE audit (n BIGINT AUTO_INCREMENT PRIMARY KEY, op VARCHAR(6), {plain})")
-        said = {"INSERT": {"come": "NEW"}, "UPDATE": {"before": "OLD", "after": "NEW"}, "DELETE": {"gone": "OLD"}}
-        for event, ops in said.items():
-            rows = "; ".join(
-                f"INSERT INTO audit (op, {_LISTED}) VALUES ('{op}', {', '.join(f'{row}.`{name}`' for name in NAMES)})"
-                for op, row in ops.items()
-            )
-            self.execute(f"CREATE TRIGGER audit_{event} AFTER {event} ON product FOR EACH ROW BEGIN {rows}; END")
+        self.audit.make()
         folder = self.folder / "contracts" / "dimensions"
         folder.mkdir(parents=True)
         attributes = "\n".join(f'{name} = "{kinds[name]}"' for name in NAMES[3:])
@@ -139,46 +130,16 @@ class World:
         return DeltaTable(str(self.folder / "warehouse" / "dim_product"))
 
     def versions(self) -> list[dict[str, Any]]:
-        """As an independent reader has them, in their order."""
-        found = self.table.to_pyarrow_dataset()
-        with duckdb.connect() as connection:
-            connection.register("found", found)
-            return connection.sql("SELECT * FROM found ORDER BY version_key").to_arrow_table().to_pylist()
+        return versions(self.table)
 
-    def states(self) -> dict[str, list[Row | None]]:
-        """Of each key what it was, one after the other, by the table; None where it was gone."""
-        states: dict[str, list[Row | None]] = {}
-        ended: dict[str, str | None] = {}
-        for version in self.versions():
-            key = version["product_code"]
-            known = states.setdefault(key, [] if "#" not in version["from_position"] else [None])
-            if known and ended.get(key, "") != version["from_position"] and known != [None]:
-                known.append(None)
-            known.append(tuple(_plain(version[name]) for name in NAMES))
-            ended[key] = version["to_position"]
-        for key, position in ended.items():
-            states[key] += [] if position is None else [None]
-        return states
+    def states(self) -> States:
+        return self.audit.states_in(self.table)
 
-    def kept_by_triggers(self, behind: int = 0) -> dict[str, list[Row | None]]:
-        """The same by the database itself, beginning with what it was behind that number of the audit."""
-        states: dict[str, list[Row | None]] = defaultdict(lambda: [None])
-        old = ""
-        for number, op, *values in self.execute(f"SELECT n, op, {_LISTED} FROM audit ORDER BY n"):
-            row, key = tuple(values), values[0]
-            if op == "before":
-                old = key
-                continue
-            if op == "after" and old != key:
-                states[old].append(None)
-            if op == "gone" or states[key][-1] != row:
-                states[key].append(None if op == "gone" else row)
-            if number <= behind:
-                states[key], states[old] = states[key][-1:], states[old][-1:]
-        return {key: found for key, found in states.items() if found != [None]}
+    def kept_by_triggers(self, behind: int = 0) -> States:
+        return self.audit.states(behind)
 
     def rows(self) -> list[Row]:
-        return [tuple(_plain(version[name]) for name in NAMES) for version in self.versions()]
+        return [tuple(plain(version[name]) for name in NAMES) for version in self.versions()]
 
     def notes(self) -> list[dict[str, Any]]:
         """What the syncs' commits say, the oldest first."""
@@ -186,16 +147,12 @@ class World:
         return [json.loads(text) for text in said if text][::-1]
 
     def behind_now(self) -> int:
-        return self.execute("SELECT COALESCE(MAX(n), 0) FROM audit")[0][0]
+        return self.audit.behind_now()
 
     def behind(self, place: str) -> int:
         """Up to which number the audit was filled at a place in the log, by what the workload saw."""
         file, _, offset = place.rpartition("/")[2].rpartition(":")
         return max((number for number, seen in self.places if seen <= (file, int(offset))), default=0)
-
-
-def _plain(value: Any) -> Any:
-    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
 class Workload:

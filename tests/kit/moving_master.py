@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pymysql
 from deltalake import DeltaTable
 
@@ -67,22 +68,30 @@ class MovingMaster:
 
     def judge(self, facts: DeltaTable) -> Verdict:
         """Of the facts with a natural key that the master has ever had."""
-        columns = ["product_code", "product_key", "product_category", "kafka_timestamp"]
-        rows = facts.to_pyarrow_table(columns=columns).to_pylist()
+        columns = ["product_code", "product_key", "product_category"]
+        rows = facts.to_pyarrow_table(columns=[*columns, "kafka_timestamp"])
         verdict = Verdict(facts=len(rows))
-        for row in rows:
-            states = self._history.get(row["product_code"], [])
-            if len(states) < 2:
-                continue
-            verdict.of_changed += 1
-            state = GONE if row["product_key"] == -1 else row["product_category"]
-            ends = [*(begin for begin, _ in states[1:]), float("inf")]
-            ends = [end for end, (_, known) in zip(ends, states, strict=True) if known == state]
-            if not ends:
-                verdict.never_was += 1
-            elif (late := row["kafka_timestamp"].timestamp() - max(ends)) > 0:
-                verdict.stale.append(late)
+        for row in rows.group_by(columns, use_threads=False).aggregate([("kafka_timestamp", "list")]).to_batches():
+            codes, keys, categories, sent = (row[name] for name in (*columns, "kafka_timestamp_list"))
+            states = zip(codes.to_pylist(), keys.to_pylist(), categories.to_pylist(), sent, strict=True)
+            for code, key, category, times in states:
+                moments = np.asarray(times.values.cast(pa.int64())) / 1e6
+                self._judge(code, GONE if key == -1 else category, moments, verdict)
         return verdict
+
+    def _judge(self, code: str, state: State, sent: np.ndarray, verdict: Verdict) -> None:
+        """The facts of sales that were sent then, and have this state of the product."""
+        states = self._history.get(code, [])
+        if len(states) < 2:
+            return
+        verdict.of_changed += len(sent)
+        ends = [*(begin for begin, _ in states[1:]), float("inf")]
+        ends = [end for end, (_, known) in zip(ends, states, strict=True) if known == state]
+        if not ends:
+            verdict.never_was += len(sent)
+        else:
+            late = sent - max(ends)
+            verdict.stale += late[late > 0].tolist()
 
     def _run(self) -> None:
         choose, doubtful = random.Random(1), None
