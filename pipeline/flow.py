@@ -36,6 +36,8 @@ from pipeline.parse import Parser
 from pipeline.warehouse.files import TableFiles
 from pipeline.warehouse.port import Batch, Warehouse
 
+_REJECTS = pa.schema([*columns.MESSAGE.items(), *columns.REJECT.items()])
+
 
 @dataclass
 class SaleFlow:
@@ -90,7 +92,7 @@ class SaleFlow:
 
 def parse(messages: pa.Table, parser_of: Callable[[str], Parser], sale_schema: pa.Schema) -> tuple[pa.Table, pa.Table]:
     """Every message is either a sale or a reject, and keeps the offset it came from."""
-    sales, rejects = [sale_schema.empty_table()], []
+    sales, rejects = [sale_schema.empty_table()], [_REJECTS.empty_table()]
     for topic, of_topic in _by_topic(messages):
         parsed = parser_of(topic).parse(of_topic[columns.VALUE].chunk(0))
         came_from = of_topic.drop_columns(columns.VALUE).take(pa.array(parsed.valid))

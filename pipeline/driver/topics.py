@@ -31,7 +31,7 @@ class Topics:
 
     def check(self) -> None:
         """Refuse topics that are not there: Spark would fail later, and less clearly."""
-        known = set(self._brokers.topics())
+        known = self.names()
         if self._kafka.topic_pattern:
             return  # a pattern may wait for its first topic
         if missing := sorted(set(self._kafka.topics) - known):
@@ -40,6 +40,10 @@ class Topics:
                 f"It has: {', '.join(sorted(known)) or 'none'}. Create it first: "
                 f"`millrace topic create {missing[0]}`."
             )
+
+    def names(self) -> set[str]:
+        """Of all topics that there are, whether the settings name them or not."""
+        return set(self._brokers.topics())
 
     def start(self) -> dict[str, dict[str, int]]:
         """Where a job without a checkpoint starts, by topic and partition, as kafka.starting_offsets says."""

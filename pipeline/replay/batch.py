@@ -107,7 +107,7 @@ def _asked(wishes: Wishes, origin: Origin, committed: datetime) -> Between:
 
 def _in_kafka(topics: Topics, origin: Origin, ranges: list[Range]) -> tuple[list[Range], list[Range]]:
     """What is still there of these ranges, and what is not."""
-    ids = topics.ids()
+    ids, names = topics.ids(), topics.names()
     for topic in sorted({each.topic for each in ranges}):
         known, now = origin.topics.get(topic), ids.get(topic)
         if known and now and known != now:
@@ -115,7 +115,7 @@ def _in_kafka(topics: Topics, origin: Origin, ranges: list[Range]) -> tuple[list
                 f"topic {topic} was deleted and created again: the batch was read from topic id {known}, the broker "
                 f"now has id {now}. What lies at its offsets today are other messages, so it cannot be computed again."
             )
-    there = [each for each in ranges if each.topic in ids or not ids]
+    there = [each for each in ranges if each.topic in names]
     first, end = topics.extents(_places(there))
     here: list[Range] = []
     gone = [each for each in ranges if each not in there]

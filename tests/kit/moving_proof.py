@@ -3,6 +3,7 @@ that came of it held against what the database and Kafka themselves say."""
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
@@ -134,6 +135,21 @@ class MovingProof:
         chosen = random.Random(seed).sample(self.batches(), batches)
         return [replay.replay(plan, replay.Wishes(number)) for number in sorted(chosen)]
 
+    def replayed_alone(self) -> dict[str, float]:
+        """The largest batch, by the command: what it takes."""
+        history = (record.decode(commit.get(record.USER_METADATA)) for commit in self.facts.history())
+        sizes = {of.batch: sum(n for *_, n in of.note.get("offsets", {}).values()) for of in history if of}
+        largest = max(sizes, key=lambda batch: sizes[batch])
+        given = [part for assignment in self.job.assignments for part in ("--set", assignment)]
+        command = [sys.executable, "-m", "pipeline.cli", "replay", "--batch", str(largest), *given]
+        began = time.monotonic()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=self.folder)
+        _, status, used = os.wait4(child.pid, 0)
+        return {
+            "messages": sizes[largest], "exit code": os.waitstatus_to_exitcode(status),
+            "seconds": time.monotonic() - began, "resident set, most": used.ru_maxrss * 1024,
+        }  # fmt: skip
+
     def _wait_for(self, sales: float) -> None:
         def is_there() -> bool:
             self._look()
@@ -218,5 +234,6 @@ def told(proof: MovingProof, began: float) -> dict[str, Any]:
              "dimensions": {name: vars(of) for name, of in one.dimensions.items()}, "notes": one.notes}
             for one in replays
         ],
+        "the largest batch replayed by the command": proof.replayed_alone(),
         "took": time.time() - began,
     }  # fmt: skip

@@ -45,6 +45,19 @@ def test_a_batch_is_equal_bit_for_bit_however_the_master_has_changed_since(world
     assert (verdict.facts, verdict.rejects, verdict.dimensions["product"].same) == (4, 2, 4)
 
 
+def test_a_batch_of_rejects_alone_and_one_of_nothing_are_equal_too(world: ReplayWorld) -> None:
+    world.sync()
+    world.send(b"no sale", None)
+    world.batch_of(0, 0, 2)
+    verdict = world.again(0)
+    assert verdict.ok, str(verdict)
+    assert (verdict.facts, verdict.rejects) == (0, 2)
+    world.batch_of(1, 2, 2)
+    assert "the batch has read no message" in str(world.again(1))
+    DeltaTable(f"{world.folder}/warehouse/sales_rejects").delete("offset = 1")
+    assert [(d.offset, d.stands) for d in world.again(0).differences] == [(1, "no reject")]
+
+
 def test_what_changes_while_a_batch_runs_may_be_in_it_before_or_after_the_change(world: ReplayWorld) -> None:
     world.sync()
     world.sell(A, B, C)
