@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pipeline import replay
+from pipeline.config.resources import schemas
 from pipeline.driver import worker
 from pipeline.driver.topics import Topics
 from pipeline.generate.keys import Sizes
@@ -77,6 +78,14 @@ class ReplayWorld(World):
 
     def sell(self, *codes: str | None, **other: Any) -> None:
         self.send(*(sale(number, product_code=code, **other) for number, code in enumerate(codes)))
+
+    def keeping_when_facts_were_healed(self) -> ReplayWorld:
+        folder = self.folder / "contracts" / "tables"
+        folder.mkdir(parents=True)
+        shipped = (schemas() / "tables" / "fact_sales.toml").read_text()
+        column = '[[column]]\nname = "healed_at"\ntype = "timestamp"\nfrom = "fact.healed_at"\nmeaning = "when"\n'
+        (folder / "fact_sales.toml").write_text(f"{shipped}\n{column}")
+        return self.under(f"contracts.folder={folder.parent}")
 
     def batch_of(
         self, number: int, first: int, end: int, meanwhile: Step = nothing, too_late: Step = nothing, noting: str = ""

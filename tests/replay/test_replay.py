@@ -119,7 +119,11 @@ def test_facts_and_rejects_that_were_touched_are_named(world: ReplayWorld) -> No
     assert verdict.different == 5
 
 
-def test_facts_that_were_healed_since_are_as_they_should_be_and_others_are_not(world: ReplayWorld) -> None:
+@pytest.mark.parametrize("keeps_when", [False, True])
+def test_facts_that_were_healed_since_are_as_they_should_be_and_others_are_not(
+    world: ReplayWorld, keeps_when: bool
+) -> None:
+    world = world.keeping_when_facts_were_healed() if keeps_when else world
     world.sync()
     world.execute(gone(A), gone(B))
     world.sell(A, B, C)
@@ -133,6 +137,10 @@ def test_facts_that_were_healed_since_are_as_they_should_be_and_others_are_not(w
     assert (verdict.dimensions["product"].healed, verdict.dimensions["product"].same) == (1, 2)
     DeltaTable(f"{world.folder}/warehouse/fact_sales").update({"product_key": "8"}, predicate="offset = 0")
     assert str(world.again(0).differences[0]).endswith("product_key: stands 8, comes out -1")
+    if keeps_when:  # before the row came: nobody can have healed it then
+        facts = DeltaTable(f"{world.folder}/warehouse/fact_sales")
+        facts.update({"product_key": "7", "healed_at": "kafka_timestamp"}, predicate="offset = 0")
+        assert not world.again(0).ok
 
 
 def test_what_entered_later_is_not_of_the_batch_and_contracts_of_another_day_are_noted(world: ReplayWorld) -> None:
