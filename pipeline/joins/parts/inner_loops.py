@@ -40,6 +40,15 @@ def _bucket(codes: Any, row: Any, buckets: Any) -> Any:
     return ((mixed(codes, row) >> _HALF) * buckets) >> _HALF
 
 
+@part
+def _buckets(codes: Any, first: Any) -> Any:
+    """The bucket of each key, in an array that will have its slot."""
+    slots, buckets = np.empty(len(codes), np.int32), np.uint64(len(first))
+    for row in range(len(codes)):
+        slots[row] = _bucket(codes, np.uint64(row), buckets)
+    return slots
+
+
 # The loop through a chain stands in `find` and in `add`: as a part of its own it would count, for each key, the uses of
 # its arrays, which takes longer than the loop.
 
@@ -47,10 +56,10 @@ def _bucket(codes: Any, row: Any, buckets: Any) -> Any:
 @compiled(_Ints(_Codes, _Codes, _Numbers, _Numbers))
 def find(codes: Any, kept: Any, first: Any, after: Any) -> Any:
     """The slot of each key, or -1. `first`: the slot at the head of each bucket's chain, `after`: the next in it."""
-    slots, buckets, words = np.empty(len(codes), np.int32), np.uint64(len(first)), codes.shape[1]
-    # In two passes, so that the memory's answers come while others are asked for.
+    slots, words = _buckets(codes, first), codes.shape[1]
+    # In passes, so that the memory's answers come while others are asked for: the shorter a pass, the more of them.
     for row in range(len(codes)):
-        slots[row] = first[_bucket(codes, np.uint64(row), buckets)]
+        slots[row] = first[np.uint64(slots[row])]
     for row in range(len(codes)):
         slot = slots[row]
         while slot >= 0:
@@ -70,9 +79,9 @@ def add(codes: Any, kept: Any, first: Any, after: Any, used: Any, free: Any) -> 
 
     `free`: the first slot without a key, and how many there are; `after` leads to the others.
     """
-    slots, buckets, words = np.empty(len(codes), np.int32), np.uint64(len(first)), codes.shape[1]
+    slots, words = _buckets(codes, first), codes.shape[1]
     for row in range(len(codes)):
-        bucket = _bucket(codes, np.uint64(row), buckets)
+        bucket = np.uint64(slots[row])
         slot = first[bucket]
         while slot >= 0:
             word = 0
