@@ -50,7 +50,7 @@ class WaitingSales:
         self.slot = np.full(places, capacity, np.int32)  # `capacity`, which is no slot: the sale has gone
         self._earlier = np.zeros(places, np.int32)  # place of the sale before with the same key
         self.met = np.zeros(places if marks else 0, np.bool_)  # of a place: its sale has met a row, and stays
-        self._newest = np.full(capacity, -1, np.int32)  # of a slot: the place of its last sale
+        self._newest = np.full(capacity + 1, -1, np.int32)  # of a slot: the place of its last sale
         self._uses = np.zeros(capacity, np.int32)  # of a slot: its waiting sales
         self._row_of = np.full(capacity + 1, -1, np.int32)  # of a slot, while rows are looked up
         self._first = self._end = 0  # places in use
@@ -60,7 +60,7 @@ class WaitingSales:
     def bytes_for(capacity: int, words: int, beside: int = 0) -> int:
         """`beside`: bytes that are kept beside each place, a mark or what its join adds."""
         own = capacity * (_KEY_BYTES + _WORK_BYTES) + _places(capacity) * (_PLACE_BYTES + beside)
-        return own + KeyIndex.bytes_for(capacity, words) + 8
+        return own + KeyIndex.bytes_for(capacity, words) + 8 + 4
 
     @classmethod
     def capacity_for(cls, memory: float, words: int, beside: int = 0) -> int:
@@ -187,7 +187,7 @@ class WaitingSales:
         assert np.array_equal(np.bincount(waiting, minlength=self.capacity), self._uses)
         assert np.array_equal(np.flatnonzero(self._uses), self.index.slots)
         # A key's chain has all its sales, the newest first.
-        places, keys = kernels.every_chain(self._newest, self._earlier)
+        places, keys = kernels.every_chain(self._newest[:-1], self._earlier)
         there = self.slot[places] == keys
         assert np.array_equal(np.sort(places[there]), np.flatnonzero(self.slot != self.capacity))
         assert (np.diff(places)[np.diff(keys) == 0] < 0).all()
