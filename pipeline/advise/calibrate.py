@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.advise.calibrate_joins import in_flow, own_steps
-from pipeline.advise.calibrate_steps import steps_of
+from pipeline.advise.calibrate_joins import FLOW_MEMORY, OWN_STEPS_MEMORY, in_flow, own_steps
+from pipeline.advise.calibrate_steps import steps_of, steps_of_waiting
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
 from pipeline.master.port import Master
 
@@ -46,10 +46,11 @@ def own_steps_of(master: Master, say: Say = lambda line: None, memory: int = 32 
     """The joins' own steps, on rows of this master, for joins with so much memory."""
     steps: dict[str, Any] = steps_of(master, memory)
     say("own steps: " + ", ".join(f"{name} {seconds * 1e9:.0f} ns" for name, seconds in steps.items()))
-    costs = own_steps(master, replace(UnitCosts(), scan=_scan(master), **steps))
-    iterations = ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in costs.loops)
-    say(f"a key asked for: {costs.c_K * 1e9:.0f} ns; an iteration: {iterations or 'not measured'}")
-    return costs
+    costs = replace(UnitCosts(), scan=_scan(master), **steps)
+    tried = own_steps(master, _waiting(costs, master, OWN_STEPS_MEMORY))
+    iterations = ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in tried.loops)
+    say(f"a key asked for: {tried.c_K * 1e9:.0f} ns; an iteration: {iterations or 'not measured'}")
+    return replace(costs, c_K=tried.c_K, loops=tried.loops)
 
 
 def reads_of(master: Master, costs: UnitCosts, connections: int = 2, say: Say = lambda line: None) -> UnitCosts:
@@ -104,8 +105,15 @@ def _overlapped(master: Master, sample: Sample, costs: UnitCosts, connections: i
     """As auto's fetching stage asks; on a table too small for a flow, as one look-up after the other."""
     if len(sample.keys) < 2 * _MANY_KEYS or not master.unique:
         return Line(costs.lookup.request + costs.loop, costs.lookup.item + costs.c_K)
+    costs = _waiting(costs, master, FLOW_MEMORY)
     points = [in_flow(master, sample.keys, batch, costs, connections) for batch in (_FEW_KEYS, _MANY_KEYS)]
     return _through(*points[0], *points[1])
+
+
+def _waiting(costs: UnitCosts, master: Master, memory: int) -> UnitCosts:
+    """These costs, for what is done to waiting sales in so little memory as a join is tried with."""
+    steps: dict[str, Any] = steps_of_waiting(master, memory)
+    return replace(costs, **steps)
 
 
 def _page(master: Master, firsts: pa.Array, R_t: int) -> Line:

@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 _ROWS = 20_000
 _ROUND_TRIP = 5e-4  # seconds
-_MEMORY = 1 << 20
+OWN_STEPS_MEMORY = 1 << 20
 _SECONDS = 0.5
 _OFFER = 8_192
 _SKEW = 0.5
-_FLOW_MEMORY = 4 << 20
+FLOW_MEMORY = 4 << 20
 _LEAST_QUERIES = 3
 _NEVER = Line(1.0, 1.0)  # seconds: so dear a way is not chosen by auto, which then takes another
 
@@ -63,7 +63,7 @@ def in_flow(master: Master, keys: pa.Array, batch: int, costs: UnitCosts, connec
     """
     by_name = replace(costs, scan=_NEVER, page=_NEVER)
     options = Options(settings=_batched("fetch", batch), costs=by_name, connections=connections)
-    fetch = joins.make("fetch", master, _FLOW_MEMORY, options)
+    fetch = joins.make("fetch", master, FLOW_MEMORY, options)
     _run(fetch, keys, _SECONDS / 5)  # opens connections
     master.reads.by_kind.pop("lookup", None)
     count, served, took = master.reads.by_kind["lookup"], fetch.statistics.offered - fetch.pending, 0.0
@@ -78,7 +78,7 @@ def _beside(name: str, master: _Timed, sold: pa.Array, costs: UnitCosts, batch: 
     costs = replace(costs, loop=0.0)
     settings = _batched(name, batch) if batch else {}
     options = Options(settings=settings, costs=costs, stream=Stream(e=_SKEW, batch=1 << 40))
-    join = joins.make(name, master, _MEMORY, options)
+    join = joins.make(name, master, OWN_STEPS_MEMORY, options)
     _run(join, sold, _SECONDS / 2)
     served, reading = join.statistics.offered - join.pending, master.seconds
     master.reads = Reads()
@@ -99,7 +99,7 @@ def _batched(name: str, batch: int) -> dict[str, object]:
 def _counted(name: str, join: Join, options: Options) -> float:
     """Seconds a sale that the model gives neither to reading nor to the loop."""
     recipe, costs = joins.recipe(name), options.costs
-    p = recipe.model.predict(recipe.question(_MEMORY, join.relation, options))
+    p = recipe.model.predict(recipe.question(OWN_STEPS_MEMORY, join.relation, options))
     most_read = max(join.master.reads.by_kind.items(), key=lambda kind: kind[1].queries)[0]
     line = {"scan": costs.scan, "page": costs.page}.get(most_read, costs.lookup)
     return (1 - p.queries * line.request - p.rows * line.item) / p.mu

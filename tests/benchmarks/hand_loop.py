@@ -68,7 +68,7 @@ def main(rows: int, seconds: float, turns: int) -> None:
             )
             memory = int(cursor.fetchone()[0] * SHARE)
         reads = master(database, rows)
-        costs = calibrate(reads)
+        costs = calibrate(reads, memory=memory)
         options = Options(costs=costs, stream=Stream(e=SKEW, batch=1 << 40))
         auto = RealTrial(joins.make("auto", reads, memory, options), keys)
         loop = HandLoop(connection, keys)

@@ -131,24 +131,26 @@ def table_bytes(database: BenchDatabase, rows: int) -> int:
 
 
 def grid(seconds: float, rows: int) -> dict[str, object]:
-    cells, costs, after = [], {}, None
+    cells, costs = [], {}
     with server([rows]) as database:
         for skew in SKEWS:
             keys = sales(rows, skew, _SALES)
             for share in SHARES:
-                before = after or calibrated(database, rows)
+                before = calibrated(database, rows, share)
                 found = measured(database, rows, share, skew, VARIANTS, keys, before, seconds, _STRETCHES)
-                after = calibrated(database, rows)
+                after = calibrated(database, rows, share)
                 costs[f"skew {skew}, memory {share}"] = between(before, after)
                 predict(found, database, between(before, after))
                 cells += found
     return {"costs": {at: asdict(units) for at, units in costs.items()}, "cells": [asdict(c) for c in cells]}
 
 
-def calibrated(database: BenchDatabase, rows: int, port: int | None = None) -> UnitCosts:
+def calibrated(database: BenchDatabase, rows: int, share: float, port: int | None = None) -> UnitCosts:
+    """For joins with such a share of the table's size as memory."""
     reads = master(database, rows, port)
     try:
-        return calibrate(reads, say=lambda line: print(f"  {line}", flush=True))
+        memory = int(table_bytes(database, rows) * share)
+        return calibrate(reads, say=lambda line: print(f"  {line}", flush=True), memory=memory)
     finally:
         reads.close()
 
@@ -160,7 +162,7 @@ def latency(seconds: float) -> dict[str, object]:
         for round_trip in (0.0, 0.001, 0.005):
             with delayed(database.port, round_trip) as port:
                 at = port if round_trip else None
-                costs = calibrated(database, rows, at)
+                costs = calibrated(database, rows, share, at)
                 cells = measured(database, rows, share, 1.0, ("auto", "inlj", PER_TUPLE), keys, costs, seconds, port=at)
                 predict(cells, database, costs)
                 found += [{"round_trip": round_trip, **asdict(cell)} for cell in cells]
@@ -172,7 +174,7 @@ def pool(seconds: float) -> dict[str, object]:
     options = small_pool(max(5 << 20, int(2_000_000 * 100 * 0.02)))
     for given in ((), options):
         with server([rows], *given) as database:
-            costs = calibrated(database, rows)
+            costs = calibrated(database, rows, 0.1)
             for skew in (0.0, 1.0):
                 keys = sales(rows, skew, _SALES)
                 cells = measured(database, rows, 0.1, skew, POOL_JOINS, keys, costs, seconds)
