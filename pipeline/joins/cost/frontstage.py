@@ -107,7 +107,7 @@ class FrontStageModel:
 
 
 def behind(parts: Split, question: Question[Any]) -> Question[Any]:
-    """What is asked of the join behind: it splits its own part, and sees what the cache has not served."""
+    """What is asked of the join behind: it splits its own part, and sees what the cache has not served, already read."""
 
     def passed_on(stream: Stream) -> Stream:
         return _passed_on(parts.h_R, question.R, stream)
@@ -126,6 +126,7 @@ def behind(parts: Split, question: Question[Any]) -> Question[Any]:
         stream=passed_on(question.stream),
         planned=planned,
         settings=settings_behind(question),
+        costs=replace(question.costs, c_S=0.0),
         front=None,
         beside=(comes / missed, out / missed),
         fed=max(1.0, _fed(p_N) * question.offer),
