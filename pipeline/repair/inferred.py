@@ -159,3 +159,5 @@ class _Run:
             [of, pa.array(said), at.cast(NOTED.schema.field("inferred_at").type), application], NOTED.schema
         )
         write_deltalake(table.log.table, found, mode="append")
+        table.log.refresh()
+        table.log.keep()
