@@ -107,7 +107,7 @@ class FrontStageModel:
 
 
 def behind(parts: Split, question: Question[Any]) -> Question[Any]:
-    """What is asked of the join behind: it splits its own part, and sees what the cache has left over, already read."""
+    """What is asked of the join behind: it splits its own part; what the cache does not serve comes already read."""
 
     def passed_on(stream: Stream) -> Stream:
         return _passed_on(parts.h_R, question.R, stream)
