@@ -69,7 +69,7 @@ class Demand:
         job, workers = plan.settings.job, _local_workers(plan.settings.spark.master)
         return cls(
             rate=rate,
-            workers=Contract.of_workers(plan.settings).tasks(workers or 1),
+            workers=Contract.tasks_of(plan.settings, workers or 1),
             counted=workers is not None,
             period=0.0 if job.available_now else job.period,
             most=job.max_offsets_per_trigger,

@@ -185,6 +185,10 @@ class WarehouseSettings:
         codecs = ("snappy", "zstd", "gzip", "none")
         need(self.compression in codecs, "warehouse.compression", self.compression, f"one of: {', '.join(codecs)}")
 
+    @property
+    def heals(self) -> bool:
+        return self.heal_rows_per_minute > 0
+
 
 @dataclass(frozen=True)
 class WorkerSettings:

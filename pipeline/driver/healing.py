@@ -44,7 +44,7 @@ class Healing:
         self._has_unknown = True  # the table may, since it was last looked at
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="healing", daemon=True)
-        self._is_on = plan.settings.warehouse.heal_rows_per_minute > 0
+        self._is_on = plan.settings.warehouse.heals
 
     def start(self) -> None:
         """When the table is there. Refuses what cannot be healed rightly."""

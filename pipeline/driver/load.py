@@ -62,8 +62,7 @@ class Load:
     @classmethod
     def of(cls, settings: Settings, spark: SparkContext) -> Load:
         contract, slots = Contract.of_workers(settings), spark.defaultParallelism
-        heals = settings.warehouse.heal_rows_per_minute > 0
-        tasks = (contract.without_lent if heals else contract).tasks(slots)
+        tasks = Contract.tasks_of(settings, slots)
         # One executor hands its idle workers out first; which of several gets a task is not known.
         is_local = re.fullmatch(r"local(\[.*\])?", str(spark.master)) is not None
         return cls(contract, tasks, tasks if is_local else slots)

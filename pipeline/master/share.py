@@ -82,8 +82,14 @@ class Contract:
     def of_workers(cls, settings: Settings) -> Contract:
         """What is left to the workers: where the driver heals, one connection is its own. The others are kept open."""
         whole = cls.of(settings.master)
-        heals = settings.warehouse.heal_rows_per_minute > 0
-        return replace(whole, connections=whole.connections - 1) if heals and whole.connections else whole
+        is_shared = settings.warehouse.heals and whole.connections > 0
+        return replace(whole, connections=whole.connections - 1) if is_shared else whole
+
+    @classmethod
+    def tasks_of(cls, settings: Settings, slots: int) -> int:
+        """So many tasks of a batch there may be, also while a part is lent."""
+        contract = cls.of_workers(settings)
+        return (contract.without_lent if settings.warehouse.heals else contract).tasks(slots)
 
     @property
     def caps_something(self) -> bool:
