@@ -78,8 +78,10 @@ def reconciled() -> Callable[[Job, Sent | None], None]:
     return prove
 
 
-# A test's broker lives for minutes and starts often: with one compiler and one collector it does for half of the CPU.
-os.environ.setdefault("KAFKA_JVM_PERFORMANCE_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# A test's broker and Spark live for minutes and start often: with one compiler and one collector they take half of
+# the CPU.
+for _options in ("KAFKA_JVM_PERFORMANCE_OPTS", "SPARK_SUBMIT_OPTS"):
+    os.environ.setdefault(_options, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _POOLS: list[pa.MemoryPool] = []  # what was allocated in a pool needs it as long as it lives
 
