@@ -19,7 +19,7 @@ from pipeline.master.feed import Changes, Feed
 log = logging.getLogger("millrace.feed")
 
 _PATIENCE = 10.0  # seconds that a start waits to know whether there is a feed
-_PAUSES = (0.2, 1.0, 5.0)  # seconds before it is tried again; the last one goes on
+_PAUSES = (0.2, 1.0)  # seconds before it is tried again; the last one goes on, for sales may be served meanwhile
 _AFTER_REFUSAL = 60.0
 
 
