@@ -20,16 +20,14 @@ from pipeline.history.layout import NUMBER, HistoryLayout
 from pipeline.plan import Plan
 from pipeline.replay.batch import FoundBatch
 from pipeline.replay.moments import Between, Wishes
+from pipeline.replay.stored import A_PIECE_AT_A_TIME
 from pipeline.replay.stretches import Order, Stretches
 from pipeline.replay.versions import FROM, HELD, KEY, SINCE, TO, UNTIL, Mask, Versions, in_master
 from pipeline.warehouse import storage, tables
 from pipeline.warehouse.log import TableLog
 from pipeline.warehouse.record import USER_METADATA
 
-_BATCH_ROWS = 1 << 16
 _MOMENT = pa.timestamp("us", "UTC")
-# By default whole row groups are fetched beforehand, several of them.
-_A_PIECE_AT_A_TIME = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
 
 
 def pasts(plan: Plan, batch: FoundBatch, wishes: Wishes) -> list[Past]:
@@ -144,10 +142,7 @@ class Past:
         yield from self.log.table.to_pyarrow_dataset().to_batches(
             columns=[*dict.fromkeys([*self._key, *(name for name in self._schema.names if name not in (KEY, HELD))])],
             filter=begun,
-            batch_size=_BATCH_ROWS,
-            batch_readahead=1,
-            fragment_readahead=1,
-            fragment_scan_options=_A_PIECE_AT_A_TIME,
+            **A_PIECE_AT_A_TIME,
         )
 
     def _by_then(self, rows: pa.Table) -> tuple[Mask, Mask]:

@@ -20,7 +20,13 @@ from pipeline.warehouse.log import TableLog
 
 Spans = Mapping[Place, tuple[int, int]]  # of topic and partition: the first offset, and the one behind the last
 
-_BATCH_ROWS = 1 << 16
+# How a table is read. By default whole row groups are fetched beforehand, several of them.
+A_PIECE_AT_A_TIME: dict[str, Any] = {
+    "batch_size": 1 << 16,
+    "batch_readahead": 1,
+    "fragment_readahead": 1,
+    "fragment_scan_options": ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
+}
 
 
 @dataclass
@@ -41,9 +47,7 @@ class StoredRows:
         if columns.APPLICATION in self.contract.by_source:
             wanted = wanted & (self._field(columns.APPLICATION) == self.application)
         schema = pa.schema([(column.name, column.type) for column in self.contract.columns])
-        batches = self._dataset.to_batches(
-            columns=schema.names, filter=wanted, batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=1
-        )
+        batches = self._dataset.to_batches(columns=schema.names, filter=wanted, **A_PIECE_AT_A_TIME)
         found = [pa.table(batch).select(schema.names).cast(schema) for batch in batches if batch.num_rows]
         return pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
 

@@ -32,6 +32,7 @@ class Verdict:
     stale: list[float] = field(
         default_factory=list
     )  # seconds by which a state had been replaced when the sale was sent
+    stale_sent: list[float] = field(default_factory=list)  # when these sales were sent
 
     def quantile(self, share: float) -> float:
         fresh = np.zeros(self.of_changed - self.never_was - len(self.stale))
@@ -92,6 +93,7 @@ class MovingMaster:
         else:
             late = sent - max(ends)
             verdict.stale += late[late > 0].tolist()
+            verdict.stale_sent += sent[late > 0].tolist()
 
     def _run(self) -> None:
         choose, doubtful = random.Random(1), None

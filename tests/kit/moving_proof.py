@@ -63,6 +63,7 @@ class MovingProof:
     rate: float  # sales a second
     changes: float = 200.0
     figures: Figures = field(default_factory=Figures)
+    away: tuple[float, float] = (0.0, 0.0)  # from when until when the database was
     sent: int = 0
 
     def run(self) -> None:
@@ -88,8 +89,10 @@ class MovingProof:
                 self.job.kill()
                 self.job.start()
                 self._wait_for(0.6 * total)
+                killed = time.time()
                 self.stack.database.kill()
                 self.stack.database.start()
+                self.away = killed, time.time()
                 self._wait_for(0.8 * total)
             self.job.wait_for(self.sent, limit=400)
             self._look()
@@ -217,6 +220,8 @@ class MovingProof:
 def told(proof: MovingProof, began: float) -> dict[str, Any]:
     """All of it, as figures."""
     verdict, figures = proof.verdict(), proof.figures
+    away, back = proof.away
+    soon = [away <= sent <= back + 10 for sent in verdict.stale_sent]
     healed = proof.heal()
     replays = proof.replays(10, seed=7)
     return {
@@ -224,7 +229,12 @@ def told(proof: MovingProof, began: float) -> dict[str, Any]:
         "changes": proof.moving.changes, "sent": proof.sent, "facts": verdict.facts, "distinct facts": proof.distinct(),
         "of products that changed": verdict.of_changed, "with a row that never was": verdict.never_was,
         "with a row that had been replaced when the sale was sent": len(verdict.stale),
-        "longest seconds": max(verdict.stale, default=0.0), "repair": healed,
+        "longest seconds": max(verdict.stale, default=0.0),
+        "of these sent while the database was away, or in the ten seconds after": sum(soon),
+        "longest of the others": max(
+            (late for late, is_soon in zip(verdict.stale, soon, strict=True) if not is_soon), default=0.0
+        ),
+        "database away, seconds": back - away, "repair": healed,
         "unknown although the row is there": len(proof.unknown_although_there()),
         "products whose history differs from the triggers'": len(proof.differing_histories()),
         "budget used, most": figures.used, "budget": figures.limit, "worker's resident set, most": figures.worker,
