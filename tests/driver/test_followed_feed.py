@@ -74,7 +74,7 @@ def test_a_feed_that_breaks_off_goes_on_behind_what_it_told_last(follow):
     wait_until(lambda: heard.states[-2:] == [True, True] and False in heard.states, "it is up again", 10)
     assert script.places == ["", "s/f:1"]
     assert feed.log.news().keys["product"].to_pylist() == [7, 8]
-    assert feed.log.news().place == "s/f:2"
+    wait_until(lambda: feed.log.news().place == "s/f:2", "what it told has settled", 10)
 
 
 def test_where_it_is_needed_a_refusal_refuses_the_start(follow):
