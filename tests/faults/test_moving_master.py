@@ -18,7 +18,7 @@ BOUND = 2.0  # seconds
 def test_facts_histories_and_batches_computed_again_are_as_the_master_was_though_job_and_database_are_killed(
     tmp_path: Path, stack: Stack, master_database: str, topic: str
 ) -> None:
-    """The same for three minutes at 20 000 sales a second: `tests/benchmarks/moving_master.py`."""
+    """The same for three minutes at 20 000 sales a second: `tests/benchmarks/moving_master_run.py`."""
     proof = MovingProof(stack, master_database, topic, tmp_path, SIZES, seconds=32, rate=2_000)
     proof.run()
     verdict = proof.verdict()

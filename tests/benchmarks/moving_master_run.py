@@ -1,4 +1,4 @@
-"""All that is promised of a master that moves, in one run: moving_master.py [seconds] [sales a second] [changes].
+"""All that is promised of a master that moves, in one run: moving_master_run.py [seconds] [sales a second] [changes].
 
 By itself it runs for three minutes at 20 000 sales and 200 changes a second, on the embedded server, or on a real MySQL
 with MILLRACE_DATABASE=mysql; the result of the other server stays in the file. What is done and held against what is
