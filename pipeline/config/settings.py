@@ -118,7 +118,7 @@ class MasterData:
     database: str = "master"
     tls_ca: Place = Place("")
     connect_timeout: Seconds = Seconds(5)
-    read_timeout: Seconds = Seconds(60)
+    read_timeout: Seconds = Seconds(30)
     retry_for: Seconds = Seconds(120)
     costs: Place = Place(".millrace/costs.toml")
     connections: int = 0
