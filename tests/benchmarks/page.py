@@ -36,6 +36,8 @@ JOINS = ("auto", "inlj", "r-meshjoin", "meshjoin", "hybridjoin", "inlj, a tuple 
 ONE_KEY = JOINS[-1]  # a query
 GRID = ((2_000_000, 1.0, 0.01), (2_000_000, 1.0, 0.1), (2_000_000, 0.0, 0.1), (20_000, 1.0, 0.1))
 
+AGES = ("seconds old, half of the sales at most", "99 in 100 at most")
+
 
 def to_delta() -> str:
     """How fast the whole job is."""
@@ -75,17 +77,21 @@ def soon() -> str:
     """How soon the first commit comes, and how fresh the facts are in small batches."""
     text = (RESULTS / "start_and_small_batches.txt").read_text("utf-8")
     first = [float(now) for now in re.findall(r"^\d +[\d.]+ / [\d.]+ +[\d.]+ / ([\d.]+)$", text, re.MULTILINE)]
-    small = re.search(r"^1 \(ours\) +([\d.]+) s +([\d.]+) / ([\d.]+) s", text, re.MULTILINE)
-    batches = re.findall(r"^\d +([\d.]+) / ([\d.]+) +\d[\d.]*,", text, re.MULTILINE)
-    if not first or not small or not batches:
+    if not first:
         raise SystemExit("start_and_small_batches.txt has another form than page.py reads")
-    before, now = (statistics.median(float(turn[at]) for turn in batches) for at in (0, 1))
+    small, fresh = raw("small_batches"), raw("freshness")["streams"]
+    then, now = (statistics.median(turns) for turns in small["median of each turn"].values())
+    ages = [[fresh[name][which] for which in AGES] for name in ("steady", "bursts")]
     return paragraph(
         f"The first commit comes {statistics.median(first):.1f} s after the command, no checkpoint and no tables "
-        f"before it. A batch of 1 000 sales takes {now:.2f} s; when it took {before:.2f} s, at a steady 2 000 "
-        f'sales a second and `job.trigger = "10 ms"`, commits came {small[1]} s apart, and freshness was at most '
-        f"{small[2]} s for half of the sales, {small[3]} s for 99 in 100 ([all as measured]"
-        "(tests/benchmarks/results/start_and_small_batches.txt), with what they were before)."
+        f"before it ([as measured](tests/benchmarks/results/start_and_small_batches.txt)). A batch of 1 000 sales "
+        f"takes {now:.2f} s, by turns with commit {next(iter(small['median of each turn']))}, which takes {then:.2f} s "
+        f"([workload](tests/benchmarks/small_batches.py), [raw result](tests/benchmarks/results/small_batches.json)). "
+        f"At a steady {number(fresh['steady']['rate'])} sales a second, half of the sales are in Delta within "
+        f"{ages[0][0]:.2f} s of their being sent, 99 in 100 within {ages[0][1]:.2f} s; in bursts of "
+        f"{number(fresh['bursts']['rate'])} a second in the mean, {ages[1][0]:.2f} and {ages[1][1]:.2f} s, with the "
+        f"generator on the same two cores ([workload](tests/benchmarks/freshness.py), "
+        f"[raw result](tests/benchmarks/results/freshness.json))."
     )
 
 

@@ -3,10 +3,10 @@
     git worktree add /elsewhere 560c293 && make -C /elsewhere setup
     .venv/bin/python tests/benchmarks/small_batches.py --other /elsewhere --turns 3
 
-The topic is full before the job starts, so each batch begins when the last one ends. What lies between two commits, by
-the times of the files in the Delta log, is a batch whole: planning, notes, reading, joining, writing, committing. Both
-checkouts get the same messages, database and settings, by turns; each its defaults beside them. The first batches warm
-up and are not counted.
+The topic is full before the job starts, so each batch begins when the last one ends. What lies between the commits of
+two batches, by the times of their files in the Delta log, is a batch whole: planning, notes, reading, joining, writing,
+committing. Both checkouts get the same messages, database and settings, by turns; each its defaults beside them. The
+first batches warm up and are not counted.
 """
 
 from __future__ import annotations
@@ -70,18 +70,32 @@ def batches(folder: Path, stack: StackInfo, checkout: Path) -> list[float]:
     job = Job(folder, stack, TOPIC, **{"job.trigger": "1 ms", "job.max_offsets_per_trigger": str(BATCH)})
     del job.settings["spark.conf.spark.driver.extraJavaOptions"]  # is for a test's job; this one is as a user's
     job.command = [str(checkout / ".venv/bin/python"), "-m", "pipeline.cli", "run"]
-    log = folder / "warehouse/fact_sales/_delta_log"
-
-    def commits() -> list[Path]:
-        return sorted(log.glob("0*.json"))[1:] if log.is_dir() else []  # the first one makes the table
-
+    seen = Commits(folder / "warehouse/fact_sales")
     with job:
         enough = WARM_UP + COUNTED + 1
-        wait_until(lambda: len(commits()) >= enough or not job.running, f"{enough} commits", limit=300, every=0.5)
-        moments = [commit.stat().st_mtime for commit in commits()[WARM_UP:enough]]
+        wait_until(lambda: len(seen.look()) >= enough or not job.running, f"{enough} commits", limit=300, every=0.5)
+        moments = seen.look()[WARM_UP:enough]
         if len(moments) <= COUNTED:
-            raise SystemExit(f"{checkout}: the job ended after {len(commits())} batches\n{job.tail()}")
+            raise SystemExit(f"{checkout}: the job ended after {len(moments)} batches\n{job.tail()}")
     return [round(b - a, 4) for a, b in pairwise(moments)]
+
+
+class Commits:
+    """When each batch was committed, by a table's log: not when it was made, nor when its files were merged."""
+
+    def __init__(self, table: Path) -> None:
+        self._log = table / "_delta_log"
+        self._of_batches: dict[str, float] = {}
+        self._others: set[str] = set()
+
+    def look(self) -> list[float]:
+        for entry in self._log.glob("0*.json"):
+            if entry.name not in self._of_batches and entry.name not in self._others:
+                if '"txn"' in entry.read_text():
+                    self._of_batches[entry.name] = entry.stat().st_mtime
+                else:
+                    self._others.add(entry.name)
+        return [moment for _, moment in sorted(self._of_batches.items())]
 
 
 def report(names: list[str], runs: list[dict[str, object]]) -> dict[str, object]:
