@@ -77,8 +77,13 @@ class _Stream:
 
     @property
     def turned(self) -> bool:
-        """What waited when the join was full for the first time has left it, and the cache knows its rows."""
-        return self.served > max(rounds(self.join), _SALES_A_CACHED_ROW * self.join.cached_rows)
+        """What waited when the join was full for the first time has left it, and the cache is full of rows it knows.
+
+        Where keys may repeat, a sixteenth of it fills with each scan of R: an empty one is not the join's doing.
+        """
+        cache = getattr(self.join.algorithm, "cache", None)  # of a front stage
+        filled = cache is None or cache.is_full
+        return filled and self.served > max(rounds(self.join), _SALES_A_CACHED_ROW * self.join.cached_rows)
 
     def run(self, enough: Callable[[], bool]) -> None:
         while not enough():
