@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = "spark.driver.extraJavaOptions"
 _SOCKETS = "spark.python.unix.domain.socket.enabled"
-_LONGEST_PLACE_OF_SOCKETS = 40  # of 107 bytes for a socket's path, which Spark and this file need the others of
+_AS_LONG_AS_SPARKS = f".{'0' * 36}.sock"  # Spark's sockets have names of this length
 
 
 def open_session(settings: Settings) -> SparkSession:
@@ -115,10 +115,15 @@ def _own_sockets() -> dict[str, str]:
     the command: the least that any task takes. On a cluster the folder would have to be on each machine, so there Spark
     talks as it is told to.
     """
-    if not hasattr(socket, "AF_UNIX") or len(tempfile.gettempdir()) > _LONGEST_PLACE_OF_SOCKETS:
+    if not hasattr(socket, "AF_UNIX"):
         return {}
     folder = tempfile.mkdtemp(prefix="millrace-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        with socket.socket(socket.AF_UNIX) as tried:
+            tried.bind(f"{folder}/{_AS_LONG_AS_SPARKS}")
+    except OSError:  # too long a path, or a file system without sockets
+        return {}
     return {_SOCKETS: "true", "spark.python.unix.domain.socket.dir": folder}
 
 

@@ -21,5 +21,7 @@ def test_the_workers_sockets_lie_in_a_folder_that_no_other_account_may_enter() -
 def test_where_a_sockets_path_would_be_too_long_spark_talks_through_tcp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 20)))
+    long = tmp_path / ("long" * 20)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
     assert session._own_sockets() == {}
