@@ -20,6 +20,11 @@ from tests.kit.mysql_server import asked_for
 from tests.kit.running import Job
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than the machine has cores: at any time a third of the tests waits for a server to start or to notice."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A running broker and database server, gone when the run ends, however it ends.
