@@ -21,7 +21,7 @@ from tests.kit.running import Job
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than the machine has cores: at any time a third of the tests waits for a server to start or to notice."""
+    """One more than the machine has cores: at any time a third of the tests waits for a server to start."""
     return (os.cpu_count() or 1) + 1
 
 
