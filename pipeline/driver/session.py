@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.settings import Settings
-from pipeline.driver import classes
+from pipeline.driver import classes, sockets
 from pipeline.errors import BadSetting
 from pipeline.java import jars, runtime
 from pipeline.warehouse import hadoop
@@ -25,8 +22,6 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = "spark.driver.extraJavaOptions"
-_SOCKETS = "spark.python.unix.domain.socket.enabled"
-_AS_LONG_AS_SPARKS = f".{'0' * 36}.sock"  # Spark's sockets have names of this length
 
 
 def open_session(settings: Settings) -> SparkSession:
@@ -50,10 +45,11 @@ def open_session(settings: Settings) -> SparkSession:
         own = _jars(settings, local)
         if local and (quick := classes.options()):
             own[_OPTIONS] = f"{quick} {settings.spark.conf.get(_OPTIONS, '')}".strip()
-        if local and _SOCKETS not in settings.spark.conf:
-            own |= _own_sockets()
         builder = builder.config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
+    given = _given(settings, submitted)
+    if given.get("spark.master", "").startswith("local"):
+        own |= sockets.own(given)
     for name, value in {**_conf(settings), **settings.spark.conf, **own}.items():
         builder = builder.config(name, value)
     with _deaf_to_sigterm():
@@ -108,23 +104,14 @@ def _jars(settings: Settings, local: bool) -> dict[str, str]:
     return {name: between.join([*ours, *filter(None, [settings.spark.conf.get(name)])])}
 
 
-def _own_sockets() -> dict[str, str]:
-    """Spark and its workers talk through sockets of the file system, in a folder that no other account may enter.
+def _given(settings: Settings, submitted: bool) -> dict[str, str]:
+    """What spark-submit was told, and behind it the settings' own."""
+    from pyspark import SparkConf, SparkContext
 
-    Through TCP the end of a task's input, eight bytes behind its command, waits 40 ms for the other side to acknowledge
-    the command: the least that any task takes. On a cluster the folder would have to be on each machine, so there Spark
-    talks as it is told to.
-    """
-    if not hasattr(socket, "AF_UNIX"):
-        return {}
-    folder = tempfile.mkdtemp(prefix="millrace-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    try:
-        with socket.socket(socket.AF_UNIX) as tried:
-            tried.bind(f"{folder}/{_AS_LONG_AS_SPARKS}")
-    except OSError:  # too long a path, or a file system without sockets
-        return {}
-    return {_SOCKETS: "true", "spark.python.unix.domain.socket.dir": folder}
+    if not submitted:
+        return {"spark.master": settings.spark.master, **settings.spark.conf}
+    SparkContext._ensure_initialized()  # connects to spark-submit's Java, which knows
+    return {**dict(SparkConf().getAll()), **settings.spark.conf}
 
 
 def _check_conf(spark: SparkSession) -> None:
