@@ -6,8 +6,12 @@ with an empty cache and asks the master again.
 
 from __future__ import annotations
 
+import os
+import socket
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -66,6 +70,7 @@ class WithNumbers:
         messages_of = self.messages  # a task takes no context along
 
         def task(number: int, nothing: Iterable[object]) -> Iterator[bytes]:
+            _acknowledge_the_command()
             answer = work(messages_of(number))
             _leave_nothing(nothing)
             yield answer
@@ -98,6 +103,22 @@ def end_tasks(spark: SparkSession, seconds: float) -> None:
         executor.numRunningTasks() for executor in context.statusTracker().getExecutorInfos()
     ):
         time.sleep(0.05)
+
+
+def _acknowledge_the_command() -> None:
+    """Spark sends a task's command, and eight bytes behind it the end of its input. TCP keeps those back until the
+    command is acknowledged, which the system does 40 ms later unless it is asked to: no task would be shorter.
+
+    Which of a worker's connections is Spark's is Spark's secret; to ask it of the others changes nothing for them.
+    """
+    if not hasattr(socket, "TCP_QUICKACK"):  # Linux has it
+        return
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):  # the listing's own is gone by now
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                with socket.socket(fileno=os.dup(number)) as connection:
+                    if connection.family in (socket.AF_INET, socket.AF_INET6):
+                        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def _leave_nothing(rows: Iterable[object]) -> None:

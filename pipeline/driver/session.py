@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.settings import Settings
-from pipeline.driver import classes, sockets
+from pipeline.driver import classes
 from pipeline.errors import BadSetting
 from pipeline.java import jars, runtime
 from pipeline.warehouse import hadoop
@@ -47,9 +47,6 @@ def open_session(settings: Settings) -> SparkSession:
             own[_OPTIONS] = f"{quick} {settings.spark.conf.get(_OPTIONS, '')}".strip()
         builder = builder.config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
-    given = _given(settings, submitted)
-    if given.get("spark.master", "").startswith("local"):
-        own |= sockets.own(given)
     for name, value in {**_conf(settings), **settings.spark.conf, **own}.items():
         builder = builder.config(name, value)
     with _deaf_to_sigterm():
@@ -102,16 +99,6 @@ def _jars(settings: Settings, local: bool) -> dict[str, str]:
             f"{damaged[0]}: Java takes the {between} for the end of a path. Set MILLRACE_CACHE to another."
         )
     return {name: between.join([*ours, *filter(None, [settings.spark.conf.get(name)])])}
-
-
-def _given(settings: Settings, submitted: bool) -> dict[str, str]:
-    """What spark-submit was told, and behind it the settings' own."""
-    from pyspark import SparkConf, SparkContext
-
-    if not submitted:
-        return {"spark.master": settings.spark.master, **settings.spark.conf}
-    SparkContext._ensure_initialized()  # connects to spark-submit's Java, which knows
-    return {**dict(SparkConf().getAll()), **settings.spark.conf}
 
 
 def _check_conf(spark: SparkSession) -> None:
