@@ -143,7 +143,7 @@ class Checkpoint(Progress):
 
     def _text(self, name: str) -> str:
         if self._folder is not None:  # each batch reads one, and Hadoop takes 4 ms for it
-            return (self._folder / name).read_text()
+            return (self._folder / name).read_text("utf-8")
         stream = self._files.open(self._path(name))
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))

@@ -111,12 +111,7 @@ def again(step: Callable[[], T]) -> T:
 def opened(plan: Plan, contract: TableContract) -> TableLog:
     """A table's log. Refuses a table that is not there, or that `deltalake` must not write or cannot read."""
     uri, options = storage.table_uri(plan.settings.warehouse, contract.name), plan.settings.warehouse.storage_options
-    if not TableLog.exists(uri, options):
-        raise WarehouseRefused(
-            f"there is no Delta table at {uri}: no batch was committed there yet. Run the job first, or correct "
-            f"warehouse.path."
-        )
-    log = TableLog(uri, options)
+    log = TableLog.existing(uri, options)
     found = log.describe()
     if missing := tables.check(found, contract, uri):
         raise WarehouseRefused(

@@ -37,13 +37,18 @@ def bound(option: str, text: str) -> Bound:
     if text.startswith("{"):
         return _offsets(option, text)
     try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return moment(text)
     except ValueError:
         raise BadSetting(
             f"{option} {text!r} must be a moment such as 2026-11-19T08:00:00Z (UTC, unless it says otherwise), or "
             f'offsets by topic and partition, such as {{"sales": {{"0": 1200}}}}.'
         ) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+
+
+def moment(text: str) -> datetime:
+    """UTC, unless the text says otherwise."""
+    read = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
 
 
 def ranges(way: Entrance, topics: Topics, left_behind: Ends, wishes: Wishes) -> Iterator[Range]:

@@ -56,12 +56,7 @@ def find(plan: Plan, wishes: Wishes) -> FoundBatch:
 
 def opened(plan: Plan, contract: TableContract) -> TableLog:
     uri, options = storage.table_uri(plan.settings.warehouse, contract.name), plan.settings.warehouse.storage_options
-    if not TableLog.exists(uri, options):
-        raise WarehouseRefused(
-            f"there is no Delta table at {uri}: no batch was committed there yet. Run the job first, or correct "
-            f"warehouse.path."
-        )
-    log = TableLog(uri, options)
+    log = TableLog.existing(uri, options)
     if missing := tables.check(log.describe(), contract, uri):
         raise WarehouseRefused(
             f"{uri} has no column {', '.join(column.name for column in missing)}, which the contract of "

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 
 from pipeline.errors import BadSetting
+from pipeline.reentry.span import moment
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,9 @@ def as_of(text: str) -> str | datetime:
     if server and "." in file and offset.isdigit():
         return text
     try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return moment(text)
     except ValueError:
         raise BadSetting(
             f"--as-of {text!r} must be a moment such as 2026-11-19T08:00:00Z (UTC, unless it says otherwise), or a "
             f"place in the master's log as `millrace why` shows it, such as 8a94f357/binlog.000002:157."
         ) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)

@@ -55,6 +55,15 @@ class TableLog:
     def exists(uri: str, storage_options: dict[str, str]) -> bool:
         return bool(DeltaTable.is_deltatable(uri, storage_options=storage_options))
 
+    @classmethod
+    def existing(cls, uri: str, storage_options: dict[str, str]) -> TableLog:
+        if not cls.exists(uri, storage_options):
+            raise WarehouseRefused(
+                f"there is no Delta table at {uri}: no batch was committed there yet. Run the job first, or correct "
+                f"warehouse.path."
+            )
+        return cls(uri, storage_options)
+
     def refresh(self) -> None:
         """Follow the log. `deltalake` takes a table that was deleted for one that did not change."""
         try:
