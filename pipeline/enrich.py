@@ -24,10 +24,11 @@ from pipeline.config.contracts import DimensionContract
 from pipeline.config.settings import WorkerSettings
 from pipeline.joins.algorithm import ABSENT, Positions, Served, by_sale
 from pipeline.joins.asof import ValidRows
+from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.join import Join
 from pipeline.news import News
 
-Predict = Callable[[int], float]  # the service rate that the cost model expects in windows of so many sales
+Predict = Callable[[int], Prediction]  # what the cost model expects in windows of so many sales
 
 
 def enrich(sales: pa.Table, dimensions: Sequence[Dimension], limits: WorkerSettings) -> Iterator[pa.Table]:
@@ -179,24 +180,29 @@ class Dimension:
         self._seconds += time.perf_counter() - began
         yield served
 
-    def _predicted_rate(self) -> float:
-        """Of this batch's windows as they were: a small one cannot be served as fast as a large one. 0: not asked."""
+    def _predicted(self) -> tuple[float, float]:
+        """Service rate and sales served from memory, of this batch's windows as they were: a small one cannot be served
+        as fast as a large one. 0: not asked."""
         windows = [sales for sales in self._windows if sales]
         if self._predict is None or not windows:
-            return 0.0
-        return sum(windows) / sum(sales / self._predict(sales) for sales in windows)
+            return 0.0, 0.0
+        expected = [(sales, self._predict(sales)) for sales in windows]
+        seconds = sum(sales / prediction.mu for sales, prediction in expected)
+        return sum(windows) / seconds, sum(sales * prediction.hits for sales, prediction in expected)
 
     def answer(self) -> DimensionAnswer:
         counts = self.join.statistics - self._counts_before
         if self.contract.validity:  # the join counts pairs of sale and row, whenever these are valid
             unmatched = sum(self._windows) - self._valid
             counts = replace(counts, matched=self._valid, unmatched=unmatched, overlapping=self._overlapping)
+        predicted_rate, predicted_hits = self._predicted()
         return DimensionAnswer(
             algorithm=self.join.label,
             counts=counts,
             reads=self.join.master.reads - self._reads_before,
             seconds=self._seconds,
-            predicted_rate=self._predicted_rate(),
+            predicted_rate=predicted_rate,
+            predicted_hits=predicted_hits,
             memory=self.join.memory_used(),
             memory_limit=int(self.join.memory),
             cached_rows=self.join.cached_rows,

@@ -34,6 +34,7 @@ One quantity has one name: here, in the README's glossary, on the dashboards, in
 | freshness | `millrace_freshness_seconds` |
 | backlog | `millrace_backlog_messages` |
 | cache hits | `dimension:millrace_cache_hits:ratio_rate5m` (recorded) |
+| cache hits to the optimum | `dimension:millrace_cache_hits:observed_to_predicted` (recorded) |
 | unmatched | `dimension:millrace_unmatched:ratio_rate5m` (recorded) |
 
 The same port answers `/metrics/minute-ago` with the metrics as they were a minute ago (`millrace status` compares with

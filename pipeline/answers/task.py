@@ -28,6 +28,7 @@ class DimensionAnswer(msgspec.Struct):
     reads: Reads = msgspec.field(default_factory=Reads)
     seconds: float = 0.0  # in the join: offering, stepping, waiting for the master
     predicted_rate: float = 0.0  # what the cost model expects of served / seconds; 0: no prediction
+    predicted_hits: float = 0.0  # sales that it expects to be served from memory; 0: no prediction, or no front stage
     memory: dict[str, int] = {}  # bytes in use by part, at the end
     memory_limit: int = 0
     cached_rows: int = 0  # master rows and absences in memory, at the end
@@ -42,6 +43,7 @@ class DimensionAnswer(msgspec.Struct):
             reads=self.reads + other.reads,
             seconds=self.seconds + other.seconds,
             predicted_rate=_rate_of_both(self, other),
+            predicted_hits=self.predicted_hits + other.predicted_hits,
             memory=_sums(self.memory, other.memory),
             memory_limit=self.memory_limit + other.memory_limit,
             cached_rows=self.cached_rows + other.cached_rows,

@@ -17,6 +17,7 @@ from pipeline.config.contracts import DimensionContract, TableContract
 from pipeline.driver import ended, readers
 from pipeline.enrich import Dimension, Predict
 from pipeline.flow import SaleFlow
+from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Relation
 from pipeline.master.open import keeping_to, open_master
 from pipeline.master.share import Contract, Share
@@ -142,10 +143,10 @@ def shape(plan: Plan, contract: DimensionContract, news: News) -> str:
 
 
 def _prediction(plan: Plan, name: str, relation: Relation) -> Predict:
-    """The service rate the cost model expects, for sizes of windows that differ by a fifth: each is asked for once."""
+    """What the cost model expects, for sizes of windows that differ by a fifth: each is asked for once."""
 
     @cache
-    def of_size(step: int) -> float:
-        return plan.predict(name, relation, max(1, round(_STEP**step))).mu
+    def of_size(step: int) -> Prediction:
+        return plan.predict(name, relation, max(1, round(_STEP**step)))
 
     return lambda sales: of_size(round(math.log(sales, _STEP)))

@@ -125,6 +125,10 @@ _counter(
 CACHE_HITS = _counter(
     "millrace_cache_hits_total", _DIMENSION, "Sales served from memory, remembered absences included.",
     each(dimensions, lambda join: join.counts.hits))
+_counter(
+    "millrace_cache_predicted_hits_total", _DIMENSION,
+    "Sales that the most wanted rows would serve, as many as the cache has room for, by the skew in the settings.",
+    each(dimensions, lambda join: join.predicted_hits or None))
 CACHE_MISSES = _counter(
     "millrace_cache_misses_total", _DIMENSION, "Sales for which the master had to be asked.",
     each(dimensions, lambda join: join.counts.misses))

@@ -17,6 +17,7 @@ from pipeline.enrich import Dimension, enrich
 from pipeline.errors import MasterReadFailed, WarehouseRefused
 from pipeline.flow import SaleFlow, parse
 from pipeline.joins import make
+from pipeline.joins.cost.prediction import Prediction
 from pipeline.master.memory import MemoryMaster
 from pipeline.parse import Parser
 from pipeline.plan import Plan, resolve
@@ -128,13 +129,16 @@ def test_every_message_is_exactly_one_fact_or_one_reject_at_its_own_offset(tmp_p
     assert sum(file.rows for file in answer.facts) == len(facts)
 
 
-def test_the_predicted_service_rate_is_that_of_the_windows_as_they_came(tmp_path: Path, masters) -> None:
+def test_the_predicted_service_rate_and_hits_are_those_of_the_windows_as_they_came(tmp_path: Path, masters) -> None:
     flow = flow_into(tmp_path, masters, "worker.window_sales=150")
     first = flow.dimensions[0]
-    flow.dimensions[0] = Dimension(first.contract, first.join, predict=lambda sales: 10.0 * sales)
+    flow.dimensions[0] = Dimension(
+        first.contract, first.join, predict=lambda sales: Prediction({}, {"p_N": sales / 1_000}, mu=10.0 * sales)
+    )
     for _ in range(2):  # the second batch forgets the first
         answer = flow.run([batch_of(*map(sale, range(n, n + 50)), first_offset=n) for n in range(0, 200, 50)])
         assert answer.dimensions["product"].predicted_rate == pytest.approx(200 / (150 / 1_500 + 50 / 500))
+        assert answer.dimensions["product"].predicted_hits == pytest.approx(150 * 0.15 + 50 * 0.05)
     assert answer.dimensions["customer"].predicted_rate == 0  # nobody was asked
 
 

@@ -43,6 +43,7 @@ def an_answer(sales: int = 100, age: float = 2.0, algorithm: str = "front stage 
         reads=Reads({"lookup": ReadCount(queries=2, rows=20, bytes=2_000, seconds=0.5, failures=1)}),
         seconds=0.25,
         predicted_rate=500.0,
+        predicted_hits=75.0,
         memory={"cache": 1_000, "sales": 500},
         memory_limit=4_000,
         queue_wait=Histogram.of(np.full(sales, age)),
@@ -94,6 +95,7 @@ def test_two_batches_add_up_exactly(metrics: Metrics) -> None:
     assert found["millrace_served_sales_total", join[0], join[1], "null_key"] == 8
     assert found["millrace_join_seconds_total", join[0], join[1]] == 0.5
     assert found["millrace_cache_hits_total", "product"] == 140
+    assert found["millrace_cache_predicted_hits_total", "product"] == 150
     assert found["millrace_cache_misses_total", "product"] == 52
     assert found["millrace_cache_loads_total", "product"] == 4
     assert found["millrace_cache_load_failures_total", "product"] == 2

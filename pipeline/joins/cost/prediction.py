@@ -20,6 +20,11 @@ class Prediction:
     idle_then: float = 0.0
     remark: str = ""  # what else its user should know
 
+    @property
+    def hits(self) -> float:
+        """p_N: the share of the sales that a cache of the most wanted rows serves; 0 for a join without one."""
+        return self.parameters.get("p_N", 0.0)
+
     def slower(self, times: float) -> Prediction:
         """The same, when all goes on so many times as slowly."""
         return replace(
