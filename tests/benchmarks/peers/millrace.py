@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -58,13 +59,20 @@ def facts(task: Task) -> str:
     )
 
 
-def main(task: Task) -> None:
+def prepare(task: Task) -> tuple[Path, list[str]]:
+    """The job's settings: a file with its dimensions, and assignments. Its contracts are written beside the file."""
     tables = task.folder / "contracts" / "tables"
     tables.mkdir(parents=True)
     (tables / f"{_FACTS}.toml").write_text(facts(task))
-    (task.folder / "millrace.toml").write_text(dimensions(task))
-    given = [word for name, value in settings(task).items() for word in ("--set", f"{name}={value}")]
-    os.chdir(task.folder)
+    file = task.folder / "millrace.toml"
+    file.write_text(dimensions(task))
+    return file, [f"{name}={value}" for name, value in settings(task).items()]
+
+
+def main(task: Task) -> None:
+    file, assignments = prepare(task)
+    given = [word for assignment in assignments for word in ("--set", assignment)]
+    os.chdir(file.parent)
     os.execv(sys.executable, [sys.executable, "-m", "pipeline.cli", "run", *given])
 
 
