@@ -22,6 +22,7 @@ from pyspark.errors import PySparkValueError
 from pipeline import cli
 from pipeline.commands import failures
 from pipeline.errors import BadSetting
+from pipeline.laptop.stack.stack import Stack
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +137,11 @@ def test_no_command_ends_in_a_traceback(arguments: list[str], nobody: int, tmp_p
     assert len(said) <= 4, done.stderr
 
 
-def test_explain_ends_with_the_verdict_when_the_database_does_not_answer(nobody: int, tmp_path: Path) -> None:
-    done = millrace("explain", "--set", f"master.port={nobody}", cwd=tmp_path)
+def test_explain_ends_with_the_verdict_when_the_database_does_not_answer(
+    stack: Stack, nobody: int, tmp_path: Path
+) -> None:
+    kafka = ("--set", f"kafka.bootstrap={stack.info().bootstrap}")
+    done = millrace("explain", "--set", f"master.port={nobody}", *kafka, cwd=tmp_path)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     assert "`millrace run` would refuse" in done.stdout
