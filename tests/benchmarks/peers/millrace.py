@@ -36,7 +36,7 @@ def settings(task: Task) -> dict[str, object]:
         "job.trigger": "1 ms",
         "job.max_offsets_per_trigger": task.batch,
         "warehouse.path": task.folder / "warehouse",
-        "spark.master": f"local[{task.cores},4]",
+        "spark.master": task.spark_master or f"local[{task.cores},4]",
         "metrics.port": 0,
     }
 

@@ -31,6 +31,7 @@ class Task:
     memory: str  # of a dimension in a worker, where a peer counts in bytes
     batch: int  # sales, where a peer has batches of sales
     cores: int
+    spark_master: str = ""  # Millrace's, else it is local with so many cores
     keep: bool = (
         False  # the answer is written down, to be checked; else it is thrown away, or goes where it always goes
     )
