@@ -109,8 +109,8 @@ def _memory() -> list:
         ),
         curves(
             "Cache hits to the optimum",
-            "By those that as many of the most wanted rows would have, with the skew of the settings. Below 80 % for "
-            "half an hour with a full cache it is an alert.",
+            "By those that as many of the most wanted rows would have, with the skew of the settings. A fifth below "
+            "the day's best for half an hour, with a full cache, is an alert.",
             "percentunit", {"{{dimension}}": f"{hits} / {optimum}"}, width=5,
         ),
         curves(
