@@ -12,7 +12,9 @@ million, Zipf 1.0), and a cache that has settled: it holds the most wanted rows,
              a sale through the JVM to Python and back, without a network
 
 Left out, and each makes a real cluster slower: the network, brokers and a database at their limit (what they need is
-told), stragglers, executors that fail. The database answers while a worker does something else: two sessions hide it.
+told), stragglers, executors that fail. What a worker spends is the whole job's, not the stages' alone; it waits for the
+database, which works for its two sessions at once. The same arithmetic for the real executor of one core that
+executors.py measured stands in the result beside what that did.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from pipeline.generate.zipf import ZipfDraw
+from tests.benchmarks.executors import CHOSEN
 from tests.benchmarks.node_caches import RESULTS, ROWS, SKEW, WINDOW
 
 EXECUTORS, CORES = (1, 2, 10, 100), 2
+SESSIONS = 2  # of a worker with the database
 BETWEEN_BATCHES = 0.12  # seconds in which no worker works: results/batch_timeline.txt
 A_TASK = 0.002  # of them that a task more takes the driver: the JVM's 4 ms for two tasks, ibid.
 WAYS = "each", "node", "routed"
@@ -51,10 +55,10 @@ class Costs:
     def measured(cls) -> Costs:
         floor = json.loads((RESULTS / "floor.json").read_text())["medians"]
         readers = json.loads((RESULTS / "readers.json").read_text())["medians"]
-        alone, asked = floor["alone"], floor["keys asked a sale"]
+        job, alone, asked = floor["job"], floor["alone"], floor["keys asked a sale"]
         jvm = [readers[f"large, {name}"]["cpu us a sale"]["jvm"] for name in ("spark", "direct")]
         return cls(
-            sale=sum(alone[stage]["own"] for stage in ("read", "parse", "probe", "write")),
+            sale=job["worker"] - alone["fetch"]["own"],
             key=alone["fetch"]["own"] / asked,
             key_there=alone["fetch"]["database"] / asked,
             sale_there=alone["read"]["broker"],
@@ -73,6 +77,12 @@ def keys_a_sale(together: int, workers: int, cached_rows: int) -> float:
     return asked / sales
 
 
+def seconds_a_batch(workers: int, sales: int, keys: float, costs: Costs, routed: bool = False) -> float:
+    """Of so many sales for each worker, of which each asks for so many keys."""
+    a_sale = costs.sale + keys * (costs.key + costs.key_there / SESSIONS) + (costs.sent if routed else 0.0)
+    return sales * a_sale / 1e6 + BETWEEN_BATCHES + workers * A_TASK
+
+
 def cell(way: str, executors: int, cached: Mapping[str, Any], costs: Costs) -> dict[str, Any]:
     workers = executors * CORES
     together, rows = {
@@ -81,8 +91,7 @@ def cell(way: str, executors: int, cached: Mapping[str, Any], costs: Costs) -> d
         "routed": (workers, sum(cached["each"]) * executors),
     }[way]
     keys = keys_a_sale(together, workers, rows)
-    a_sale = costs.sale + keys * costs.key + (costs.sent if way == "routed" else 0.0)
-    seconds = WINDOW * a_sale / 1e6 + BETWEEN_BATCHES + workers * A_TASK
+    seconds = seconds_a_batch(workers, WINDOW, keys, costs, routed=way == "routed")
     rate = workers * WINDOW / seconds
     return {
         "way": way,
@@ -91,8 +100,18 @@ def cell(way: str, executors: int, cached: Mapping[str, Any], costs: Costs) -> d
         "sales a second": round(rate),
         "cores of the database": round(rate * keys * costs.key_there / 1e6, 1),
         "cores of the brokers": round(rate * costs.sale_there / 1e6, 1),
-        "sessions": workers * 2,
+        "sessions": workers * SESSIONS,
         "seconds a batch": round(seconds, 2),
+    }
+
+
+def checked(costs: Costs) -> dict[str, float]:
+    """One real executor of one core, and the same by this arithmetic."""
+    real = json.loads((RESULTS / "executors.json").read_text())
+    keys = next(run["asked a sale"]["keys"] for run in real["runs"] if run["executors"] == 1)
+    return {
+        "measured": real["medians"]["1"],
+        "simulated": round(CHOSEN.batch / seconds_a_batch(1, CHOSEN.batch, keys, costs)),
     }
 
 
@@ -105,7 +124,9 @@ def main() -> None:
         cells += [one | {"by one executor": one["sales a second"] / of_way[0]["sales a second"]} for one in of_way]
     for one in cells:
         print(json.dumps(one))
-    told = {"workload": __doc__, "costs": vars(costs), "cached_rows": cached, "cells": cells}
+    one_core = checked(costs)
+    print("one executor of one core, sales a second:", one_core)
+    told = {"workload": __doc__, "costs": vars(costs), "cached_rows": cached, "one_core": one_core, "cells": cells}
     (RESULTS / "scale_out.json").write_text(json.dumps(told, indent=1) + "\n")
 
 
