@@ -20,6 +20,7 @@ _SAMPLE = 40_000  # keys, spread evenly over R
 _SECONDS = 0.4  # at least so long is each kind of read tried
 _TRIALS = 5
 _FEW_KEYS, _MANY_KEYS = 250, 2_000  # of a look-up
+_LEAST_REQUEST, _LEAST_ITEM = 1e-6, 1e-9  # seconds
 
 Say = Callable[[str], None]
 
@@ -141,10 +142,17 @@ def _line(reads: Callable[[int], Iterator[float]], *sizes: int) -> Line:
 
 
 def _through(*points: tuple[float, float]) -> Line:
-    """The straight line whose errors, as shares of the seconds that were measured, are the least (squared)."""
-    sizes, seconds = np.array(points).T
+    """The straight line whose errors, as shares of the seconds that were measured, are the least (squared).
+
+    What is left of a measurement may be nothing, or less, and a small or a paced server may give as many rows for a
+    large request as for a small one: then there is no slope to be told.
+    """
+    sizes, measured = np.array(points).T
+    seconds = np.maximum(measured, _LEAST_REQUEST)
+    if np.ptp(sizes) < 1:
+        return Line(float(seconds.mean()), _LEAST_ITEM)
     (request, item), *_ = np.linalg.lstsq(np.column_stack([1 / seconds, sizes / seconds]), np.ones(len(points)))
-    return Line(max(float(request), 1e-6), max(float(item), 1e-9))
+    return Line(max(float(request), _LEAST_REQUEST), max(float(item), _LEAST_ITEM))
 
 
 def _typical(times: Iterator[float]) -> float:

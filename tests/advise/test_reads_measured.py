@@ -64,3 +64,15 @@ def test_slow_reads_count_as_often_as_they_come() -> None:
 def test_one_pause_of_the_machine_does_not_count() -> None:
     line = scan_of(lambda rows, number: 0.001 + 0.25 * (number == 20))
     assert line(2_000) == pytest.approx(0.001, rel=0.003)
+
+
+@pytest.mark.parametrize("left", [0.0, -0.002])
+def test_where_nothing_is_left_of_a_measurement_the_costs_are_small_and_not_none(left: float) -> None:
+    line = calibrate._through((250, left), (2_000, left))
+    assert 0 < line.request < 1e-5
+    assert 0 < line.item < 1e-8
+
+
+def test_requests_of_one_size_say_nothing_of_an_item() -> None:
+    line = calibrate._through((249.6, 0.002), (250.0, 0.004))
+    assert line(250) == pytest.approx(0.003, rel=0.001)
