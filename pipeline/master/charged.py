@@ -95,6 +95,15 @@ class ChargedMaster:
     def pool_capacity(self) -> int:
         return self._arm.pool.capacity
 
+    def fill_pool(self, keys: pa.Array) -> None:
+        """These keys were looked up before, one after the other: their pages are in the pool, and it cost nothing."""
+        first, end = self._ranges(keys)
+        if self.rows.unique:
+            self._arm.pool.missing(self._pages_of(np.minimum(first, self.rows.rows - 1)).tolist())
+            return
+        for key in range(len(first)):
+            self._arm.pool.missing(self._pages(first[key : key + 1], end[key : key + 1]).tolist())
+
     @property
     def unique(self) -> bool:
         return self.rows.unique and self._indexed
@@ -209,9 +218,13 @@ class ChargedMaster:
         """The pages of the disk that these ranges of rows lie on, or would lie on."""
         there = np.minimum(first, self.rows.rows - 1)
         if self.rows.clustered:
-            pages = there // self._rows_a_page
-            return np.unique(_numbers(pages, (np.maximum(end, there + 1) - 1) // self._rows_a_page + 1))
-        return np.unique(self.rows.places_of(_numbers(first, end)) // self._rows_a_page)
+            last = np.maximum(end, there + 1) - 1
+            return np.unique(_numbers(self._pages_of(there), self._pages_of(last) + 1))
+        return np.unique(self._pages_of(self.rows.places_of(_numbers(first, end))))
+
+    def _pages_of(self, places: Numbers) -> Numbers:
+        """The page of the disk that each place of a row is on."""
+        return places // self._rows_a_page
 
     def _wait(self, kind: str, done: float, rows: int, nbytes: int) -> None:
         began = self.clock()

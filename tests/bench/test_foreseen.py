@@ -51,6 +51,9 @@ CASES = [
         *("x-hybridjoin", ROWS, SORTED, 1.0, 4.0),
         settings={"x-hybridjoin": xhybridjoin.Settings(d=3, d_N=ROWS, published=True)},
     ),
+    Case(
+        "hybridjoin", ROWS, SORTED, 1.2, 4.0, settings={"hybridjoin": hybridjoin.Settings(published=True)}
+    ),  # a read empties half of H
     Case("inlj", ROWS, SORTED, 1.2, 0.02, 0.2),
     Case("inlj", ROWS, SCATTERED, 1.0, 0.1),
     Case("inlj", ROWS, SCATTERED, 1.2, 0.3),
@@ -93,9 +96,9 @@ REPEATED = [
     ("meshjoin", CLOUDS, 320_000, 0, {}, 16_000),
     ("r-meshjoin", CLOUDS, 320_000, 0, {}, 16_000),
     ("inlj", CLOUDS, 320_000, 0, {}, 16_000),
-    ("inlj", repeating(skew_of_R=0.7, skew=0.5), 50_000, 300_000, A_SALE, 1_500),
-    ("inlj", repeating(skew_of_R=0.4, skew=1.2), 50_000, 600_000, A_SALE, 800),  # the hot rows' pages stay
-    ("inlj", repeating(skew_of_R=0.7, skew=1.0, scattered=False), 50_000, 600_000, A_SALE, 1_500),
+    ("inlj", repeating(skew_of_R=0.7, skew=0.5), 50_000, 300_000, A_SALE, 8_000),
+    ("inlj", repeating(skew_of_R=0.4, skew=1.2), 50_000, 600_000, A_SALE, 5_000),  # the hot rows' pages stay
+    ("inlj", repeating(skew_of_R=0.7, skew=1.0, scattered=False), 50_000, 600_000, A_SALE, 5_000),
 ]
 
 

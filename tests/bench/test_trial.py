@@ -79,6 +79,17 @@ def test_inlj_is_as_slow_as_the_paper_of_meshjoin_has_it():
     assert 0 < seen.disk.pool_hits < 50
 
 
+def test_the_past_of_a_join_that_keeps_nothing_is_in_the_page_pool_and_took_no_time():
+    given = {"pool_bytes": 1_000_000, "settings": ONE_BY_ONE}
+    rows = ComputedRows(50_000, scattered=True)
+    told, lived = Trial("inlj", rows, 50_000, OF_2011, **given), Trial("inlj", rows, 50_000, OF_2011, **given)
+    told.warm_up(sales=20_000)
+    assert told.master.pool_pages == told.master.pool_capacity
+    assert told.served < 2_000
+    lived.measure(sales=20_000)
+    assert told.measure(sales=5_000).rate == pytest.approx(lived.measure(sales=5_000).rate, rel=0.03)
+
+
 @pytest.mark.parametrize("memory", [300_000, 1_000_000])
 def test_what_is_measured_of_look_ups_in_batches_is_what_they_serve_for_ever(memory):
     """With the oldest leave all that want the same: the first query serves many, and the last of a filling few."""

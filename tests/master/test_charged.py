@@ -303,6 +303,26 @@ def test_a_look_up_of_a_page_in_the_pool_costs_nothing():
     assert master.pool_pages == master.pool_capacity == 2
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [ComputedRows(2_000, 100), ComputedRows(2_000, 100, ZipfDraw(500, 0.8), scattered=True)],
+    ids=["unique", "repeating"],
+)
+def test_a_pool_is_filled_with_what_look_ups_would_have_left_in_it_and_that_costs_nothing(rows):
+    looked_up, filled = charged(rows, pool_bytes=20_000), charged(rows, pool_bytes=20_000)
+    past = pa.array(np.random.default_rng(3).integers(0, 2 * rows.ranks, 300))
+    for key in past:
+        looked_up.lookup(pa.array([key.as_py()]))
+    filled.fill_pool(past)
+    assert (filled.clock(), filled.disk_use.requests, filled.reads.total.queries) == (0, 0, 0)
+    assert filled.pool_pages == looked_up.pool_pages == filled.pool_capacity
+    before = looked_up.clock()
+    for key in range(2 * rows.ranks):
+        looked_up.lookup(pa.array([key]))
+        filled.lookup(pa.array([key]))
+    assert filled.clock() == pytest.approx(looked_up.clock() - before)
+
+
 def test_an_access_to_a_full_pool_does_not_look_through_it(monkeypatch):
     pool = PagePool(100_000, page_bytes=1)
     pool.missing(range(100_000))

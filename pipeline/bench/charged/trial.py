@@ -40,6 +40,7 @@ from pipeline.master.disks import VirtualClock
 
 _IDLE = 3  # steps: one may do nothing, for it costs nothing to find that R ends where the last read did
 _ROUNDING = 1e-9
+_BEFORE = 1_000_000  # added to the seed: the sales of the past are others
 _LONG_ENOUGH = 10  # times what fills the join: then it scans no more, and the cycle begun is not waited for
 
 
@@ -73,8 +74,9 @@ class Trial:
         self.prediction = joins.predict(name, memory, self.join.relation, shaping)
         self._cpu = machine.processor
         self._rows_probe = self.join.algorithm.rows_probe
-        self._looks_up = joins.recipe(name).keeps_rows and not self._rows_probe
-        self._sales = Sales(rows, law, absent, seed)
+        self._keeps_rows = joins.recipe(name).keeps_rows
+        self._looks_up = self._keeps_rows and not self._rows_probe
+        self._sales, self._past = Sales(rows, law, absent, seed), Sales(rows, law, absent, seed + _BEFORE)
         self._charged = self._counts()
         self._admitted, self._served = Column(), Column()  # moments; of a sale not served yet: nan
         self._most_pending = 0
@@ -111,7 +113,13 @@ class Trial:
 
     def warm_up(self, sales: int = 0, cycles: float = 1.0, sales_a_cached_row: int = 100) -> None:
         """Serve waiting sales until as many left the queue as filled it (as often as the join needs to settle), and at
-        least `sales`; R was scanned so often, if it is; the rows in the cache were chosen from so many."""
+        least `sales`; R was scanned so often, if it is; the rows in the cache were chosen from so many.
+
+        Of a join that keeps no rows, `sales` of the past leave nothing but pages in the pool: that is filled at once.
+        """
+        if self.master.pool_capacity and not self._keeps_rows:
+            self._fill_pool(sales)
+            sales = 0
         # At first all of a queue comes at once. What is wanted much leaves early, until the others have filled H.
         self._saturate(
             lambda: (
@@ -200,6 +208,13 @@ class Trial:
             queued=queued,
             pending=pending,
         )
+
+    def _fill_pool(self, sales: int) -> None:
+        while sales > 0:
+            keys = self._past.next(sales)
+            self.master.fill_pool(keys)
+            self._past.taken(len(keys))
+            sales -= len(keys)
 
     def _saturate(self, enough: Callable[[], bool]) -> None:
         idle = 0

@@ -174,10 +174,26 @@ def outcome(parts: Split, question: Question[Paged], with_resident_part: bool = 
             **({"l": parts.l} if with_resident_part else {}),
         },
         mu=mu,
-        processing_time=window.waiting / mu,  # Little: so long is the mean over all sales, those that never wait too
+        # Little: so long is the mean over all sales, those that never wait too.
+        processing_time=(window.waiting - _still_to_come(parts, window, mu, question)) / mu,
         queries=reads,
         rows=reads * min(parts.d, R.R_t),
     )
+
+
+def _still_to_come(parts: Split, window: Load, mu: float, question: Question[Paged]) -> float:
+    """How many fewer wait than from read to read: what a read has served comes in again, an offer after the other.
+
+    A read of the page wanted most may empty half of H, and to fill it takes most of the time.
+    """
+    if not window.reads or window.sales <= window.hits or question.stream.batch <= parts.h_S:
+        return 0.0
+    costs, of_first = question.costs, window.hits / window.reads if parts.d_N else 0.0
+    held = 1.0 if parts.d_N else 1 - window.hits / window.sales
+    filling = mu * (costs.c_S + costs.c_F * (parts.l > 0 and not parts.d_N) + held * (costs.c_A + costs.c_E))
+    freed = of_first + window.served * (window.w * held - of_first)
+    lacking = np.maximum(0.0, freed - question.offer) / 2
+    return float(filling * (window.often * freed * lacking).sum() / (window.often * freed).sum())
 
 
 def _rate(parts: Split, window: Load, question: Question[Paged]) -> float:

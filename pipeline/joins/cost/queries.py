@@ -45,7 +45,9 @@ def _rows_together(R: Relation, asked: AskedKeys, share: float, blocks: Blocks) 
     touched = -np.expm1(-share * asked.often * of_a_key * blocks.rows / rows)
     read = counts * touched * _not_pooled(counts, touched, blocks.pooled)
     alone = 1 - min(1.0, float(read.sum()) * blocks.rows / R.R_t)
-    return Touched(float(read.sum()), float((read / of_a_key).sum()) * alone + 1 - alone)
+    at_once = np.minimum(rows, max(1.0, share * asked.looked_for))  # a key with more rows comes in several answers
+    of_an_answer = 1 + (at_once - 1) / blocks.rows
+    return Touched(float(read.sum()), float((read / of_an_answer).sum()) * alone + 1 - alone)
 
 
 def _rows_anywhere(R: Relation, asked: AskedKeys, share: float, blocks: Blocks) -> Touched:
