@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from pipeline.config.settings import Settings
-from pipeline.doctor import history, kafka, machine, master, stream, warehouse
+from pipeline.doctor import history, kafka, machine, master, placeholders, stream, warehouse
 from pipeline.doctor.findings import Check, Finding, Level, Patient, failure, not_checked, ok
 from pipeline.errors import MillraceError
 from pipeline.plan import resolve
@@ -37,7 +37,7 @@ def examine(load: Callable[[], Settings], within: float, tell: Tell) -> Iterator
         yield Line("all else", not_checked(f"it needs {_SETTINGS}, which failed"))
         return
     yield Line(_SETTINGS, ok(f"settings and contracts of {settings.job.name} fit together"))
-    rooms = (machine, kafka, master, warehouse, stream, history)
+    rooms = (machine, kafka, master, warehouse, stream, history, placeholders)
     unknown: set[str] = set()
     for check in (check for room in rooms for check in room.checks(patient)):
         lacking = [need for need in check.needs if need in unknown]

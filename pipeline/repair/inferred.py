@@ -51,11 +51,16 @@ def infer(
 ) -> Iterator[str]:
     """A line for each dimension whose contract has placeholders."""
     able = [contract for contract in contracts if contract.inferred is not None]
-    _refuse(plan, able)
+    if not able:
+        raise BadContract(
+            "--infer: no dimension's contract has a table [inferred], which says what a placeholder row has in its "
+            'columns. Add it, such as name = "not known yet".'
+        )
+    require_account(plan)
     before = datetime.now(timezone.utc) - timedelta(seconds=plan.settings.inferred.after)
     for contract in able:
         with open_master(plan.settings.master, contract) as master:
-            _refuse_table(contract, master)
+            require_one_row_a_key(contract, master)
             with open_placeholders(plan.settings.master, plan.settings.inferred, contract) as placeholders:
                 run = _Run(plan, contract, master, placeholders)
                 for window in UnknownFacts(log, plan.facts, [contract], since).windows(
@@ -67,13 +72,9 @@ def infer(
                 yield run.told(dry_run)
 
 
-def _refuse(plan: Plan, able: Sequence[DimensionContract]) -> None:
+def require_account(plan: Plan) -> None:
+    """Refuse where nobody but the job's own account could insert."""
     inferred = plan.settings.inferred
-    if not able:
-        raise BadContract(
-            "--infer: no dimension's contract has a table [inferred], which says what a placeholder row has in its "
-            'columns. Add it, such as name = "not known yet".'
-        )
     if not inferred.user or inferred.user == plan.settings.master.user:
         raise BadSetting(
             f"inferred.user = {inferred.user!r} must name an account that may insert placeholder rows, and not "
@@ -82,7 +83,8 @@ def _refuse(plan: Plan, able: Sequence[DimensionContract]) -> None:
         )
 
 
-def _refuse_table(contract: DimensionContract, master: MasterTable) -> None:
+def require_one_row_a_key(contract: DimensionContract, master: MasterTable) -> None:
+    """Refuse a table in which a key may have several rows."""
     if contract.validity is not None:
         raise BadContract(
             f"dimension {contract.name}: {contract.table} keeps a row for each time, and from when on a placeholder "

@@ -12,6 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from pipeline import cli
+from pipeline.doctor import placeholders
+from pipeline.doctor.findings import Finding, Level, Patient
 from pipeline.errors import BadContract, BadSetting
 from pipeline.laptop.stack.stack import Stack
 from pipeline.repair import inferred
@@ -193,6 +195,30 @@ def test_who_may_not_insert_and_who_reads_are_refused(world: World) -> None:
     world.execute(f"GRANT INSERT ON {world.database}.customer TO inferrer@'127.0.0.1'")
     with pytest.raises(BadSetting, match=r"may not insert into product.*millrace grants mysql"):
         world.repair(infer=True)
+    assert products(world) == []
+
+
+def doctor(world: World) -> Finding:
+    patient = Patient(world.plan.settings, world.plan, 5.0)
+    [check] = placeholders.checks(patient)
+    [finding] = check.ask(patient)
+    return finding
+
+
+def test_the_doctor_says_beforehand_what_a_repair_would_refuse_and_inserts_nothing(world: World) -> None:
+    well = doctor(world)
+    assert (well.level, well.what) == (
+        Level.OK, "inferrer may insert placeholder rows into product, and [inferred] fits its columns",
+    )  # fmt: skip
+    reader = world.stack.database.accounts.reader.user
+    assert "not master.user, which reads" in doctor(world.under(*world.settings, f"inferred.user={reader}")).what
+    world.execute("ALTER TABLE product ADD COLUMN color VARCHAR(9) NOT NULL")
+    assert "product.color is NOT NULL" in doctor(world).what
+    world.execute("ALTER TABLE product DROP COLUMN color")
+    world.execute("REVOKE ALL PRIVILEGES, GRANT OPTION FROM inferrer@'127.0.0.1'")
+    refused = doctor(world)
+    assert refused.level is Level.WARNING
+    assert "millrace grants mysql" in refused.what
     assert products(world) == []
 
 

@@ -59,6 +59,10 @@ class MySqlPlaceholders:
                 ask(self._driver, statement)
         except pymysql.MySQLError as error:
             raise BadSetting(f"inferred.user = {self._writer.user} is not let in: {error}.") from error
+        # As none is asked for, what is refused now is refused for every row: no right, a server that only reads.
+        tried = self._ask([None for _ in self._key], "SELECT {} FROM DUAL WHERE FALSE")
+        if tried.outcome is not Outcome.INSERTED:
+            raise BadSetting(f"no placeholder row can be inserted into {self._contract.table}: {tried.why}.")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,6 +99,9 @@ class MySqlPlaceholders:
             )
 
     def insert(self, key: Key) -> Inserted:
+        return self._ask(key, "VALUES ({})")
+
+    def _ask(self, key: Key, what: str) -> Inserted:
         assert self._driver is not None, "is asked within its block"
         names = [quoted(name) for name in (*self._key, *self._values)]
         values = [_literal(value) for value in (*key, *self._values.values())]
@@ -102,7 +109,7 @@ class MySqlPlaceholders:
             names, values = [*names, quoted(self._contract.updated_at)], [*values, "NOW(6)"]
         into = f"{quoted(self._contract.table)} ({', '.join(names)})"
         try:
-            ask(self._driver, f"INSERT INTO {into} VALUES ({', '.join(values)})")
+            ask(self._driver, f"INSERT INTO {into} {what.format(', '.join(values))}")
         except pymysql.MySQLError as error:
             return self._told(error)
         except OSError as error:
@@ -148,11 +155,13 @@ def _columns(driver: SocketDriver, table: str) -> list[_Column]:
     return found
 
 
-def _literal(value: Value | bytes) -> str:
+def _literal(value: Value | bytes | None) -> str:
     """
-    >>> _literal(True), _literal(-7), _literal("a'b"), _literal(b"a")
-    ('1', '-7', "_utf8mb4 x'612762'", "x'61'")
+    >>> _literal(True), _literal(-7), _literal("a'b"), _literal(b"a"), _literal(None)
+    ('1', '-7', "_utf8mb4 x'612762'", "x'61'", 'NULL')
     """
+    if value is None:
+        return "NULL"
     if isinstance(value, bytes):
         return f"x'{value.hex()}'"
     return text(value) if isinstance(value, str) else repr(int(value) if isinstance(value, bool) else value)
