@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deltalake import DeltaTable
 
 from pipeline.generate.keys import Sizes, product_codes
 from pipeline.generate.seed import seed
@@ -48,3 +49,45 @@ def test_two_workers_one_of_which_is_killed_ask_for_no_more_than_the_contract_an
     assert statements <= 1.05 * STATEMENTS
     assert 0.5 * ROWS < rows <= 1.05 * ROWS
     assert 1 <= seen.most_sessions <= CONNECTIONS
+
+
+@pytest.mark.slow
+@pytest.mark.mysql
+def test_a_job_that_heals_asks_for_no_more_than_the_contract_either(
+    tmp_path: Path, stack: Stack, master_database: str, topic: str
+) -> None:
+    with stack.database.connect(role="owner", database=master_database) as connection:
+        seed(connection, Sizes(PRODUCTS, 10, 10), progress=False)
+    stack.kafka.create_topic(topic, 4)
+    random = np.random.default_rng(3)
+    send(stack.info().bootstrap, topic, product_codes(random.integers(0, 2 * PRODUCTS, SALES)).to_pylist(), 1)
+    job = Job(
+        tmp_path, stack.info(), topic, master__database=master_database, master__feed="binlog",
+        master__queries_per_second=str(STATEMENTS), master__rows_per_second=str(ROWS),
+        master__connections=str(CONNECTIONS), spark__master="local[2,4]",
+        job__max_offsets_per_trigger=str(BATCH), warehouse__heal_rows_per_minute="1000000",
+    )  # fmt: skip
+    with job:
+        job.wait_for(SALES)
+        assert unknown(job) > SALES // 3
+        come = product_codes(np.arange(PRODUCTS, 2 * PRODUCTS)).to_pylist()
+        rows = ", ".join(f"('{code}', {10**6 + number}, 'late', 'tea', 'own')" for number, code in enumerate(come))
+        columns = "product_code, product_key, name, category, brand"
+        stack.database.execute(f"INSERT INTO product ({columns}) VALUES {rows}", role="owner", database=master_database)
+        with ServerLoad(stack, master_database) as seen:
+            # While the facts are healed more sales come, whose keys nobody has asked for yet.
+            send(stack.info().bootstrap, topic, product_codes(random.integers(0, 2 * PRODUCTS, SALES)).to_pylist(), 2)
+            job.wait_for(2 * SALES)
+            wait_until(lambda: unknown(job) == 0, "every fact is healed")
+        healed = metric(job, 'millrace_healed_facts_total{dimension="product"}')
+    statements, rows_sent = seen.most_in_a_second()
+    assert healed > SALES // 3
+    assert statements <= 1.05 * STATEMENTS
+    assert 0.5 * ROWS < rows_sent <= 1.05 * ROWS
+    assert 1 <= seen.most_sessions <= CONNECTIONS
+
+
+def unknown(job: Job) -> int:
+    """Facts without a product."""
+    keys = DeltaTable(f"{job.settings['warehouse.path']}/fact_sales").to_pyarrow_table(["product_key"])
+    return int((keys["product_key"].to_numpy() == -1).sum())

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pipeline import cli
+from pipeline.config.resources import schemas
 from pipeline.driver import worker
 from pipeline.errors import BadSetting, WarehouseRefused
 from pipeline.generate.keys import product_codes
@@ -213,6 +214,17 @@ def test_a_dimension_without_versions_is_refused_by_name(world: ReplayWorld, set
     world.batch_of(0, 0, 1)
     with pytest.raises(BadSetting, match=why):
         world.under(setting).again(0)
+
+
+def test_a_master_that_keeps_a_row_for_each_time_itself_is_refused_by_name(world: ReplayWorld) -> None:
+    world.sell(A)
+    world.batch_of(0, 0, 1)
+    contract = world.folder / "contracts" / "dimensions" / "product.toml"
+    contract.parent.mkdir(parents=True)
+    validity = '[validity]\nfrom = "valid_from"\nto = "valid_to"\nat = "sold_at"\n'
+    contract.write_text(f"{(schemas() / 'dimensions' / 'product.toml').read_text()}\n{validity}")
+    with pytest.raises(BadSetting, match=r"dimension product: product keeps a row for each time.*--dimension customer"):
+        world.under(f"contracts.folder={contract.parents[1]}").again(0)
 
 
 def changed(code: str, category: str) -> str:
