@@ -19,7 +19,7 @@ from pipeline.enrich import Dimension, Predict
 from pipeline.flow import SaleFlow
 from pipeline.joins.cost.prediction import Prediction
 from pipeline.joins.cost.question import Relation
-from pipeline.master.open import keeping_to, open_master
+from pipeline.master.open import keeping_to, open_master, place_in_log
 from pipeline.master.share import Contract, Share
 from pipeline.news import News
 from pipeline.parse import Parser
@@ -31,6 +31,7 @@ _STEP = 1.2  # from one size of windows to the next
 _dimensions: dict[str, Dimension] = {}  # soft state, by everything that shaped it
 _masters = contextlib.ExitStack()  # theirs: open from batch to batch
 _settled = False  # what stays is kept out of the collection of garbage
+_followed = ""  # the server whose log told what is known of changes
 
 
 def work_of(
@@ -41,6 +42,7 @@ def work_of(
 
     def work(messages: Iterator[pa.RecordBatch]) -> TaskAnswer:
         try:
+            _notice(news)
             with ended.marked(), keeping_to(_own(shares), plan.settings.master) as told:
                 answer = flow(plan, batch, news).run(messages)
             answer.used, answer.sessions = told.used, told.sessions
@@ -89,6 +91,16 @@ def _settle() -> None:
         gc.collect()
         gc.freeze()
         _settled = True
+
+
+def _notice(news: News) -> None:
+    """The database's name leads to another server than before. A session of before may have outlived that, and read
+    what is older than what the new one's log has told."""
+    global _followed
+    server = place_in_log(news.place).server if news.place else ""
+    if _followed and server and server != _followed:
+        forget()
+    _followed = server or _followed
 
 
 def forget() -> None:

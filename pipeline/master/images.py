@@ -17,6 +17,11 @@ class LogPlace(NamedTuple):
     server: str
     order: tuple[int, ...]  # of two places in one server's log, the later one's is greater
 
+    def is_beside(self, other: LogPlace) -> bool:
+        """In one server's log. A name may have got more behind a point since the other was kept."""
+        one, two = sorted((self.server, other.server), key=len)
+        return one in (two, two.rpartition(".")[0])
+
 
 class Upto(NamedTuple):
     """How far the log was told: behind so many changes of the transaction that begins at this place."""

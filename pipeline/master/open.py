@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pipeline.config.contracts import DimensionContract
 from pipeline.config.inferred import InferredSettings
 from pipeline.config.settings import MasterData
-from pipeline.master.feed import Feed
+from pipeline.master.feed import POLLED, Feed
 from pipeline.master.images import LogPlace, RowImages
 from pipeline.master.mysql.binlog.events import Place
 from pipeline.master.mysql.binlog.images import LogImages
@@ -67,11 +67,13 @@ def open_feed(settings: MasterData, dimensions: Mapping[str, DimensionContract])
 
 
 def place_in_log(position: str) -> LogPlace:
-    """Of a change's position, its transaction's.
+    """Of a change's position, its transaction's. A feed that has no log has one place.
 
-    >>> place_in_log("8a94f357/binlog.000002:157#3")
-    LogPlace(server='8a94f357', order=(2, 157))
+    >>> place_in_log("8a94f357/binlog.000002:157#3"), place_in_log(POLLED)
+    (LogPlace(server='8a94f357', order=(2, 157)), LogPlace(server='', order=()))
     """
+    if position == POLLED:
+        return LogPlace("", ())
     place = Place.parse(position.partition("#")[0])
     return LogPlace(place.server, place.order)
 

@@ -50,9 +50,7 @@ class Stretches:
         """Of two positions, the later one's is greater. A change's own is behind the place at which it begins."""
         place = place_in_log(position)
         before = (
-            number
-            for number, known in enumerate(self._places)
-            if known.server == place.server and known.order <= place.order
+            number for number, known in enumerate(self._places) if known.is_beside(place) and known.order <= place.order
         )
         return (max(before, default=-1), *place.order, int("#" in position))
 

@@ -38,6 +38,7 @@ class FaultProxy:
     """Passes on what comes to `port` to `target`; by its context managers it does so worse."""
 
     def __init__(self, port: int, target: int) -> None:
+        """`target` may be changed: connections that are made from then on lead there, as by a virtual IP."""
         self.port, self.target = port, target
         self._delay = 0.0  # seconds that each piece waits
         self._rate: int | None = None  # bytes a second

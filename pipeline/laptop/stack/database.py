@@ -52,6 +52,7 @@ class Database(Server):
 
     name: ClassVar[str] = "database"
     logs_changes: ClassVar[bool] = True  # for `master.feed`
+    host = LOOPBACK
 
     def __init__(
         self, folder: Path, supervised: bool = False, program: Callable[[], DatabaseProgram] = database_programs.choose
@@ -106,7 +107,7 @@ class Database(Server):
             *self._program.server,
             *database_programs.as_root(),
             f"--datadir={self.data}",
-            f"--bind-address={LOOPBACK}",
+            f"--bind-address={self.host}",
             f"--port={self.port}",
             "--socket=server.sock",  # relative to the data folder: an absolute path may be too long for a socket
             f"--pid-file={self.data / 'server.pid'}",
@@ -151,7 +152,7 @@ class Database(Server):
         """A connection of pymysql as `admin`, `owner` or `reader`; a context manager that closes it."""
         account: Account = getattr(self.accounts, role)
         return pymysql.connect(
-            host=LOOPBACK,
+            host=self.host,
             port=self.port,
             user=account.user,
             password=account.password,

@@ -70,22 +70,27 @@ class _Table:
             f"SELECT {', '.join(map(quoted, [*columns, contract.updated_at]))} FROM {quoted(contract.table)} "
             f"FORCE INDEX ({quoted(index.name)}) WHERE {quoted(contract.updated_at)} >= "
         )
-        self._since = self._now()
+        self._since, self._server = self._now()
         self._seen: set[tuple[object, ...]] = set()
 
     def changed(self) -> pa.Array | None:
-        """The keys of rows that came or changed since the last look; None: too many to name."""
-        now = self._now()
+        """The keys of rows that came or changed since the last look; None: too many to name, or another server looks
+        back now, which need not have had all that the one before had."""
+        before = self._server
+        now, self._server = self._now()
         raw = self._reader.read("poll", f"{self._select}'{self._since}' LIMIT {_MOST_KEYS + 1}")
         self._since = now
         rows = as_rows(raw)
         seen, self._seen = self._seen, set(rows)
-        if len(rows) > _MOST_KEYS:
+        if len(rows) > _MOST_KEYS or self._server != before:
             return None
         new = pa.array([row not in seen for row in rows], pa.bool_())
         return keys.pack(natural_key(raw[:-1], self._contract)).filter(new)
 
-    def _now(self) -> str:
-        """The server's time, a little earlier."""
-        [(moment,)] = self._reader.describe(f"SELECT NOW(6) - INTERVAL {_OVERLAP} SECOND", "asking for the time")
-        return (moment or b"").decode()
+    def _now(self) -> tuple[str, str]:
+        """The server's time, a little earlier; and which server that is."""
+        which = "CONCAT(@@hostname, '.', @@server_id, ':', @@port)"
+        [(moment, server)] = self._reader.describe(
+            f"SELECT NOW(6) - INTERVAL {_OVERLAP} SECOND, {which}", "asking for the time"
+        )
+        return (moment or b"").decode(), (server or b"").decode()

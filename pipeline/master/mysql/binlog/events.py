@@ -66,6 +66,10 @@ class Place:
         """Of two places in one server's log, the later one's is greater: file names end in a number that grows."""
         return int(self.file.rpartition(".")[2]), self.offset
 
+    def is_of(self, server: str) -> bool:
+        """Places were kept in which a MariaDB's name was without its server_id."""
+        return self.server in (server, server.rpartition(".")[0])
+
     @classmethod
     def parse(cls, text: str) -> Place:
         server, _, rest = text.partition("/")

@@ -63,7 +63,7 @@ class BinlogFeed:
     def _follow(self, driver: SocketDriver, place: str) -> Generator[Changes, None, None]:
         server = self._server.require_rows(driver)
         self._place = Place.parse(place) if place else self._server.now(driver, server)
-        if self._place.server != server:
+        if not self._place.is_of(server):
             log.warning("%s is another server than before: its log is followed from now on", self._server.where)
             place, self._place = "", self._server.now(driver, server)
         self._read_catalogue()

@@ -87,7 +87,7 @@ class LogImages:
             return Kept(lost, self._server.keeps_for(driver))
 
     def _is_other(self, place: Place, server: str, layout: Layout, shape: str) -> str:
-        if place.server != server:
+        if not place.is_of(server):
             return f"{self._server.where} is another server than before"
         return "" if layout.shape == shape else "table or contract has other columns than before"
 

@@ -40,8 +40,9 @@ class LogServer:
             raise FeedRefused(self._no_log)
         if (form := known.get("binlog_format", "ROW")) != "ROW":
             raise FeedRefused(f"{self.where} has binlog_format = {form}; it must be ROW.")
-        own = known.get("server_uuid") or known.get("server_uid")
-        return (own or f"{known['hostname']}.{known['server_id']}").replace("/", "_")
+        # MariaDB's server_uid is made of the network card's address and the port, which two containers may have alike.
+        own = known.get("server_uuid") or f"{known.get('server_uid') or known['hostname']}.{known['server_id']}"
+        return own.replace("/", "_")
 
     def now(self, driver: SocketDriver, server: str) -> Place:
         try:
