@@ -160,12 +160,11 @@ class Dimension:
         while offered < len(key) or self.join.pending:
             # The join is filled before it reads: the more sales wait, the more of them a read serves.
             while offered < len(key) and (taken := self.join.offer(positions[offered:], key.slice(offered))):
-                now = time.time()
-                admitted_at[offered : offered + taken] = now
-                self._queue_wait += Histogram.of(now - sent[offered : offered + taken])
+                admitted_at[offered : offered + taken] = time.monotonic()
+                self._queue_wait += Histogram.of(time.time() - sent[offered : offered + taken])
                 offered += taken
             pieces = self.join.step(drain=offered == len(key))
-            now = time.time()
+            now = time.monotonic()
             for piece in pieces:
                 self._processing += Histogram.of(now - admitted_at[piece.sales])
                 rows += len(piece.sales)

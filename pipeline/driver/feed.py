@@ -42,7 +42,7 @@ class FollowedFeed:
         self._feed, self._tell, self._is_needed = feed, tell, is_needed
         self._stop, self._known = threading.Event(), threading.Event()
         self._refused: FeedRefused | None = None
-        self._place, self._alive_at = "", time.time()
+        self._place, self._alive_at = "", time.monotonic()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class FollowedFeed:
                 pause = _PAUSES[min(failures, len(_PAUSES) - 1)]
             else:
                 return
-            self._tell.feed(False, time.time() - self._alive_at, Changes())
+            self._tell.feed(False, time.monotonic() - self._alive_at, Changes())
             self._known.set()
             self._stop.wait(pause)
 
@@ -84,9 +84,9 @@ class FollowedFeed:
             self._refused = None
             self.log.add(changes)
             self._heard(changes)
-            self._place, self._alive_at = changes.place, time.time()
+            self._place, self._alive_at = changes.place, time.monotonic()
             self._known.set()
-            behind = max(0.0, self._alive_at - changes.at) if changes.at else 0.0
+            behind = max(0.0, time.time() - changes.at) if changes.at else 0.0
             self._tell.feed(True, behind, changes)
             if self._stop.is_set():
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -38,9 +39,11 @@ class Script:
 class Heard:
     def __init__(self) -> None:
         self.states: list[bool] = []
+        self.behind: list[float] = []
 
     def feed(self, is_up: bool, seconds_behind: float, changes: Changes) -> None:
         assert seconds_behind >= 0
+        self.behind.append(seconds_behind)
         self.states.append(is_up)
 
 
@@ -75,6 +78,16 @@ def test_a_feed_that_breaks_off_goes_on_behind_what_it_told_last(follow):
     assert script.places == ["", "s/f:1"]
     assert feed.log.news().keys["product"].to_pylist() == [7, 8]
     wait_until(lambda: feed.log.news().place == "s/f:2", "what it told has settled", 10)
+
+
+@pytest.mark.parametrize("hour", [3_600, -3_600])
+def test_for_how_long_it_was_not_heard_of_is_by_no_clock_that_can_be_set(follow, monkeypatch, hour):
+    script = Script([Changes(place="s/f:1")], *[ConnectionResetError("gone")] * 3, [Changes(place="s/f:2")])
+    jumps = itertools.count(time.time(), hour)
+    monkeypatch.setattr("pipeline.driver.feed.time.time", lambda: next(jumps))
+    _, heard = follow(script)
+    wait_until(lambda: heard.states.count(False) >= 3 and heard.states[-1], "it is up again", 10)
+    assert 0 <= max(heard.behind) < 60
 
 
 def test_where_it_is_needed_a_refusal_refuses_the_start(follow):

@@ -1,6 +1,8 @@
 """A sale's journey without Spark, Kafka or MySQL: messages in, files and an answer out."""
 
+import itertools
 import json
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -207,6 +209,16 @@ def test_a_kafka_timestamp_behind_all_calendars_is_brought_back_to_the_last_mome
 def test_no_messages_make_no_files(tmp_path: Path, masters) -> None:
     answer = flow_into(tmp_path, masters).run([batch_of()])
     assert (answer.facts, answer.rejects, answer.sales) == ([], [], 0)
+
+
+@pytest.mark.parametrize("hour", [3_600, -3_600])
+def test_the_time_that_sales_take_is_by_no_clock_that_can_be_set(tmp_path: Path, masters, monkeypatch, hour) -> None:
+    jumps = itertools.count(time.time(), hour)
+    monkeypatch.setattr("time.time", lambda: next(jumps))
+    answer = flow_into(tmp_path, masters).run([batch_of(sale(1), sale(2))])
+    processing = answer.dimensions["product"].processing
+    assert processing.count == 2
+    assert 0 < processing.total < 60
 
 
 def test_an_answer_survives_the_way_to_the_driver_and_merges(tmp_path: Path, masters) -> None:
