@@ -22,6 +22,7 @@ from pipeline.driver.load import Load
 from pipeline.driver.readers import Reader
 from pipeline.driver.stop import StopSignal
 from pipeline.driver.topics import end_offsets
+from pipeline.driver.wallclock import WallClock
 from pipeline.driver.worker import work_of
 from pipeline.errors import MillraceError
 from pipeline.master.open import keeping_to, open_master
@@ -74,13 +75,18 @@ class RunningQuery:
         job = self._plan.settings.job
         log.info("running: application %s, checkpoint %s", job.name, job.checkpoint)
         topics, began_at = self._lineage.topics, continuity.next_offsets(self._lineage.checkpoint, before)
+        clock = WallClock()
         while query.isActive and not stop.wait(0.5):
+            if (back := clock.set_back()) and not job.available_now:
+                log.warning("the clock was set back by %.0f s, by which Spark waits: its query is begun anew", back)
+                query = self._begun_anew(query)
             try:
                 began_at = began_at or topics.start()
                 self._metrics.backlog(topics.backlog(end_offsets(query.lastProgress) or began_at))
             except KafkaException as error:
                 log.warning("backlog not known: %s", error)
         if query.isActive:
+            log.info("stopping: waiting for the batch in hand")
             self._stop(query)
         elif (failure := query.exception()) is not None:
             self._explain(failure)
@@ -99,6 +105,13 @@ class RunningQuery:
             return writer.trigger(**trigger).start()
         except Py4JJavaError as error:
             raise ended.of_query(error, None, self._plan.settings) from error
+
+    def _begun_anew(self, query: StreamingQuery) -> StreamingQuery:
+        if not query.isActive:  # what has ended it is still to be told
+            return query
+        self._stop(query)
+        self._stopped = False
+        return self._start()
 
     def _on_batch(self, messages: DataFrame, batch: int) -> None:
         with self._in_batch:
@@ -162,7 +175,6 @@ class RunningQuery:
         raise own or ended.of_query(failure, self._failure, self._plan.settings)
 
     def _stop(self, query: StreamingQuery) -> None:
-        log.info("stopping: waiting for the batch in hand")
         finished = self._in_batch.acquire(timeout=_LONGEST_BATCH)
         self._stopped = True
         # Spark may have begun another batch already, and waits for it: let it go on, to find that the job is stopping.

@@ -47,6 +47,9 @@ def open_session(settings: Settings) -> SparkSession:
             own[_OPTIONS] = f"{quick} {settings.spark.conf.get(_OPTIONS, '')}".strip()
         builder = builder.config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
+        if local:
+            # By the wall clock: when that is set forward, Spark would give up on the executor that it is itself.
+            builder = builder.config("spark.storage.blockManagerHeartbeatTimeoutMs", "365d")
     for name, value in {**_conf(settings), **settings.spark.conf, **own}.items():
         builder = builder.config(name, value)
     with _deaf_to_sigterm():

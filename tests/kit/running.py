@@ -49,6 +49,7 @@ class Job:
         }
         self.command = [sys.executable, "-m", "pipeline.cli", "run"]
         self.process: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}  # beside ours
         self._counted: dict[str, tuple[tuple[str, ...], int]] = {}  # by table: the files of its log, and its rows then
 
     @property
@@ -64,6 +65,7 @@ class Job:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 cwd=self.folder,
+                env={**os.environ, **self.environment},
                 start_new_session=True,
             )
         return self
