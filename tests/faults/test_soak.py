@@ -15,7 +15,9 @@ import pytest
 from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.ports import LOOPBACK
 from tests.faults.soak import soak_page
+from tests.faults.soak.kinds import KINDS, refused
 from tests.faults.soak.soak_run import soak
+from tests.kit import memory_cgroup
 from tests.kit.fault_proxy import FaultProxy
 
 
@@ -27,6 +29,17 @@ def test_after_a_few_faults_of_the_soak_the_checker_finds_nothing_wrong(tmp_path
     assert sorted(record["kind"] for record in records if "fault" in record) == sorted(kinds)
     assert records[-1]["ok"], records[-1]["wrong"]
     assert records[-1]["messages"] >= records[-1]["acknowledged"] > 0
+
+
+def test_a_kind_that_the_machine_cannot_do_is_named_with_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(memory_cgroup, "_ROOT", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    not_here = refused()
+    assert "memory cgroups of version 1" in not_here["worker out of memory"]
+    assert "C compiler" in not_here["clock an hour ahead"]
+    assert not_here.keys() < KINDS.keys()
 
 
 def test_the_page_says_what_the_records_say() -> None:

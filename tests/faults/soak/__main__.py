@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.faults.soak import soak_page
-from tests.faults.soak.kinds import KINDS
+from tests.faults.soak.kinds import KINDS, refused
 from tests.faults.soak.soak_run import Record, append, soak
 
 
@@ -21,6 +21,13 @@ def main() -> None:
     words.add_argument("--page", action="store_true", help="only write RESULTS.md anew")
     given = words.parse_args()
     if not given.page:
+        not_here = refused()
+        for kind in given.only or ():
+            if kind in not_here:
+                words.error(f"{kind}: {not_here[kind]}")
+        for kind, reason in () if given.only else not_here.items():
+            print(f"left out: {kind}: {reason}", flush=True)
+        kinds = given.only or tuple(kind for kind in KINDS if kind not in not_here)
         raw = soak_page.RAW / f"soak-{given.seed}.jsonl"
         raw.unlink(missing_ok=True)
 
@@ -30,7 +37,7 @@ def main() -> None:
 
         folder = Path(tempfile.mkdtemp(prefix="millrace-soak-"))
         print(f"servers, tables and the job's log are in {folder}", flush=True)
-        soak(folder, given.seed, given.faults, given.minutes * 60, given.only or tuple(KINDS), say)
+        soak(folder, given.seed, given.faults, given.minutes * 60, kinds, say)
     soak_page.PAGE.write_text(soak_page.written())
 
 

@@ -11,7 +11,10 @@ import pymysql
 
 from pipeline.laptop.stack.ports import LOOPBACK
 from pipeline.laptop.stack.process import Server
+from tests.faults.clock import jumping
+from tests.faults.soak import kinds_of_clocks, kinds_of_failover, kinds_of_memory
 from tests.faults.soak.scene import Scene
+from tests.kit import memory_cgroup
 from tests.kit.fault_proxy import FaultProxy
 from tests.kit.running import wait_until
 
@@ -133,9 +136,22 @@ KINDS: dict[str, Callable[[Scene], None]] = {
     "driver killed at its start": driver_killed_at_its_start,
     "another algorithm": another_algorithm,
     "worker killed": worker_killed,
+    "worker out of memory": kinds_of_memory.worker_out_of_memory,
+    "clock an hour ahead": kinds_of_clocks.ahead,
+    "clock an hour behind": kinds_of_clocks.behind,
     **{f"broker {how}": lambda scene, f=f: f(scene.stack.kafka, scene) for how, f in _OF_SERVERS.items()},
     **{f"database {how}": lambda scene, f=f: f(scene.stack.database, scene) for how, f in _OF_SERVERS.items()},
     "database full of connections": database_full_of_connections,
+    "database fails over": kinds_of_failover.fails_over,
     **{f"line to Kafka: {how}": lambda scene, f=f: f(scene.to_kafka, scene) for how, f in _OF_LINES.items()},
     **{f"line to the database: {how}": lambda scene, f=f: f(scene.to_database, scene) for how, f in _OF_LINES.items()},
 }
+
+
+def refused() -> dict[str, str]:
+    """The kinds that this machine cannot do, and why."""
+    no_clock = "" if jumping.is_possible() else jumping.NEEDED
+    why = {"worker out of memory": memory_cgroup.refusal()} | dict.fromkeys(
+        ("clock an hour ahead", "clock an hour behind"), no_clock
+    )
+    return {kind: reason for kind, reason in why.items() if reason}

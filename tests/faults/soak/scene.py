@@ -30,7 +30,10 @@ from pipeline.laptop.stack.ports import LOOPBACK
 from pipeline.laptop.stack.stack import Stack
 from pipeline.plan import resolve
 from pipeline.reconcile import Verdict, reconcile
+from tests.faults.clock import jumping
+from tests.faults.clock.jumping import JumpingClock
 from tests.kit.fault_proxy import FaultProxy
+from tests.kit.replicated import first_server
 from tests.kit.running import Job, wait_until
 
 SIZES = Sizes(products=3_000, customers=2_000, stores=50)
@@ -65,8 +68,10 @@ class Scene:
     def __init__(self, folder: Path, moments: Random) -> None:
         self.stack = Stack(folder / "stack", supervised=True)
         self.stack.kafka = BrokerBehindLine(self.stack.folder, supervised=True)
+        self.stack.database = first_server(self.stack.folder)
         self.stack.servers = (self.stack.kafka, self.stack.database)
         self.folder, self.moments = folder, moments
+        self.clock = JumpingClock(folder) if jumping.is_possible() else None  # of the job
         joins = sorted(JOINS)
         moments.shuffle(joins)
         self._joins = cycle(joins)
@@ -90,6 +95,7 @@ class Scene:
             ):
                 info = replace(self.stack.info(), bootstrap=f"{LOOPBACK}:{at['line']}", port=line)
                 self.job = Job(self.folder, info, TOPIC, job__max_offsets_per_trigger="4000", job__trigger="500 ms")
+                self.job.environment = self.clock.environment if self.clock else {}
                 self.start()
                 try:
                     yield self
