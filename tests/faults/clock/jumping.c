@@ -2,12 +2,13 @@
  * file that is mapped in memory, so that a test sets the clocks of all processes of a job in one moment.
  *
  * Preloaded into all of them. Clocks that nobody can set (CLOCK_MONOTONIC) are left alone, and so are the kernel's
- * times of files. Who waits until a moment of the wall clock waits by the kernel's, which is not set: so the moment is
- * told to it without the offset. A wait that is under way when the clock is set ends as if it had not been, which the
- * kernel would do otherwise; a program that looks at the clock again and again, as Spark's, is not spared.
+ * times of files. Who waits until a moment of the wall clock is woken when this one is there, as the kernel would do: so
+ * such a wait is made of short ones, with a look at the clock after each. For conditions that is a waking without a
+ * reason, which all who use them have to expect.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,39 +70,47 @@ time_t time(time_t *at) {
     return exact.tv_sec;
 }
 
-/* By a clock that counts from the machine's start no moment is as late as this one. */
-static struct timespec without_offset(const struct timespec *until) {
-    return until->tv_sec > 1000000000 ? moved(*until, -now_offset()) : *until;
+#define LOOK 20000000LL /* nanoseconds from look to look */
+
+static int64_t nanoseconds(const struct timespec *at) { return at->tv_sec * SECOND + at->tv_nsec; }
+
+/* Until when to wait by the kernel's clock, and whether that is all of the wait. By a clock that counts from the
+ * machine's start, which is left alone, no moment is as late as this one. */
+static struct timespec piece(const struct timespec *until, int *is_all) {
+    struct timespec at;
+    *is_all = 1;
+    if (until->tv_sec < 1000000000) return *until;
+    clock_gettime(CLOCK_REALTIME, &at);
+    int64_t left = nanoseconds(until) - nanoseconds(&at);
+    if (left > LOOK) *is_all = 0, left = LOOK;
+    return moved(at, left - now_offset());
 }
 
-int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
-                           const struct timespec *restrict until) {
-    REAL(pthread_cond_timedwait, "GLIBC_2.3.2");
-    struct timespec at = without_offset(until);
-    return real(cond, mutex, &at);
-}
+#define WAITS(name, version, timed_out, parameters, arguments)                                                         \
+    int name parameters {                                                                                              \
+        REAL(name, version);                                                                                           \
+        int is_all;                                                                                                    \
+        struct timespec at = piece(until, &is_all);                                                                    \
+        int result = real arguments;                                                                                   \
+        return result == timed_out && !is_all ? 0 : result;                                                            \
+    }
+#define C pthread_cond_t *restrict cond
+#define M pthread_mutex_t *restrict mutex
+#define UNTIL const struct timespec *restrict until
+WAITS(pthread_cond_timedwait, "GLIBC_2.3.2", ETIMEDOUT, (C, M, UNTIL), (cond, mutex, &at))
+WAITS(pthread_cond_clockwait, "GLIBC_2.30", ETIMEDOUT, (C, M, clockid_t clock, UNTIL), (cond, mutex, clock, &at))
+WAITS(cnd_timedwait, "GLIBC_2.28", thrd_timedout, (cnd_t * cond, mtx_t *mutex, UNTIL), (cond, mutex, &at))
 
-int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, clockid_t clock,
-                           const struct timespec *restrict until) {
-    REAL(pthread_cond_clockwait, "GLIBC_2.30");
-    struct timespec at = without_offset(until);
-    return real(cond, mutex, clock, &at);
-}
-
-int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict until) {
-    REAL(pthread_mutex_timedlock, "GLIBC_2.2.5");
-    struct timespec at = without_offset(until);
-    return real(mutex, &at);
-}
-
-int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until) {
-    REAL(sem_timedwait, "GLIBC_2.2.5");
-    struct timespec at = without_offset(until);
-    return real(semaphore, &at);
-}
-
-int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struct timespec *restrict until) {
-    REAL(sem_clockwait, "GLIBC_2.30");
-    struct timespec at = without_offset(until);
-    return real(semaphore, clock, &at);
-}
+/* A semaphore is not to be had without a reason. */
+#define TAKES(name, version, parameters, arguments)                                                                    \
+    int name parameters {                                                                                              \
+        REAL(name, version);                                                                                           \
+        for (;;) {                                                                                                     \
+            int is_all;                                                                                                \
+            struct timespec at = piece(until, &is_all);                                                                \
+            if (real arguments == 0) return 0;                                                                         \
+            if (errno != ETIMEDOUT || is_all) return -1;                                                               \
+        }                                                                                                              \
+    }
+TAKES(sem_timedwait, "GLIBC_2.2.5", (sem_t *restrict semaphore, UNTIL), (semaphore, &at))
+TAKES(sem_clockwait, "GLIBC_2.30", (sem_t *restrict semaphore, clockid_t clock, UNTIL), (semaphore, clock, &at))
