@@ -36,7 +36,7 @@ class ChargedMaster:
         | page | a seek and its rows' bytes; keys asked for by name that are not on it, as a look-up |
         | look-up | a seek and a page of the disk, for each run of such pages that the page pool does not have |
         | look-up, `chained` | a seek and a page of the disk, for each such page |
-        | borders | a request and 8 bytes a row of R |
+        | borders, keys | a request and 8 bytes a row |
         | statistics, order | nothing |
 
         A look-up of a key without a row reads the page where it would be. The levels of the index above the pages are
@@ -173,6 +173,14 @@ class ChargedMaster:
         keys = pa.array(self.rows.keys_at(np.arange(0, self.rows.rows, rows)))
         self._wait("describe", self._arm.read_on(_KEY_BYTES * self.rows.rows), len(keys), keys.nbytes)
         return keys if self.rows.unique else keys.unique()
+
+    def keys(self, behind: Any | None, rows: int) -> pa.Array:
+        need_index(self._indexed, "a list of keys")
+        need_rows(rows)
+        first = 0 if behind is None else int(self.rows.behind(np.array([behind]))[0])
+        keys = pa.array(self.rows.keys_at(np.arange(first, max(first, min(self.rows.rows, first + rows)))))
+        self._wait("keys", self._arm.read_on(_KEY_BYTES * len(keys)), len(keys), keys.nbytes)
+        return keys
 
     def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
         return self.begin_page(first, until, rows, also).answer()

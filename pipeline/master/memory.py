@@ -153,6 +153,13 @@ class MemoryMaster:
         borders = keys.unique() if not self._unique else keys
         return borders.combine_chunks() if isinstance(borders, pa.ChunkedArray) else borders
 
+    def keys(self, behind: Any | None, rows: int) -> pa.Array:
+        need_index(self._indexed, "a list of keys")
+        need_rows(rows)
+        first = self._without_key if behind is None else bisect_left(self._places, (*_behind(behind), (2,)))
+        keys = self._answer("keys", np.arange(first, max(first, min(len(self._places), first + rows))))[KEY]
+        return keys.combine_chunks()
+
     def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
         need_index(self._indexed, "a page")
         start = self._without_key if first is None else bisect_left(self._places, _behind(first))

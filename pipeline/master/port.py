@@ -64,7 +64,7 @@ class ReadCount(Counters):
 
 @dataclass
 class Reads:
-    """What was asked of the master, by kind: lookup, page, scan, describe (catalogue, statistics, borders)."""
+    """What was asked of the master, by kind: lookup, page, scan, keys, describe (catalogue, statistics, borders)."""
 
     by_kind: dict[str, ReadCount] = field(default_factory=lambda: defaultdict(ReadCount))
 
@@ -149,6 +149,13 @@ class Master(Protocol):
 
     def borders(self, rows: int) -> pa.Array:
         """The first keys of R's pages of `rows` rows each, in the index's own order. Reads the whole index, once."""
+        ...
+
+    def keys(self, behind: Any | None, rows: int) -> pa.Array:
+        """The next keys of R in the index's own order, behind this one (None: the first ones), from the index alone: at
+        most so many, and none only when none is left. Whoever goes on so from the first ones to the end sees every
+        key that is there throughout.
+        """
         ...
 
     def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:

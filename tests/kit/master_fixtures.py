@@ -17,6 +17,7 @@ from pipeline.master.mysql.connection import Means
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.mysql.session import Address
+from pipeline.master.port import Master
 
 COLUMNS = "sk BIGINT, changed TIMESTAMP(6) NOT NULL DEFAULT '2026-11-18 10:00:00.25'"
 
@@ -90,3 +91,12 @@ def found(answer: pa.Table) -> dict[Any, int]:
     keys = answer["key"].to_pylist()
     assert len(set(keys)) == len(keys)
     return dict(zip(keys, answer["surrogate_key"].to_pylist(), strict=True))
+
+
+def every_key(master: Master, rows: int) -> list[Any]:
+    """As the master lists them, at most so many at a time."""
+    listed: list[Any] = []
+    while some := master.keys(listed[-1] if listed else None, rows).to_pylist():
+        assert len(some) <= rows
+        listed += some
+    return listed

@@ -108,6 +108,8 @@ def test_pages_and_borders_answer_as_a_master_that_holds_the_rows(rows, data):
     twin, master = in_memory(rows), charged(rows)
     a_page = data.draw(st.integers(1, 100))
     assert master.borders(a_page).to_pylist() == twin.borders(a_page).to_pylist()
+    behind = data.draw(st.none() | st.integers(-3, 2 * rows.ranks + 3))
+    assert master.keys(behind, a_page).to_pylist() == twin.keys(behind, a_page).to_pylist()
     for _ in range(3):
         bound = st.none() | st.integers(-3, 2 * rows.ranks + 3)
         first, until, most = data.draw(bound), data.draw(bound), data.draw(st.integers(1, 100))
@@ -234,12 +236,13 @@ def test_every_kind_of_read_costs_what_was_declared():
     assert took(lambda: master.page(100, 180, 100, pa.array([102, 103]))) == 4 + 40 * 100 * 1e-4
     assert took(lambda: master.page(100, 180, 100, pa.array([102, 1_002]))) == 4 + 40 * 100 * 1e-4 + 4 + a_page
     assert took(lambda: master.borders(10)) == 0.25 + 1_000 * 8 * 1e-4
+    assert took(lambda: master.keys(1_899, 100)) == 0.25 + 50 * 8 * 1e-4
     assert took(master.statistics) == 0
     assert took(lambda: master.lookup(pa.array([], pa.int64()))) == 0
     assert master.reads.total.seconds == pytest.approx(clock())
     assert master.disk_use.seconds == pytest.approx(clock())
     assert {kind: count.queries for kind, count in master.reads.by_kind.items()} == {
-        "scan": 3, "lookup": 4, "page": 4, "describe": 1,
+        "scan": 3, "lookup": 4, "page": 4, "describe": 1, "keys": 1,
     }  # fmt: skip
     assert master.reads.by_kind["describe"].rows == 100
 

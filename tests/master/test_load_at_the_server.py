@@ -16,7 +16,7 @@ from pipeline.driver.load import Load
 from pipeline.master.mysql.master import MySqlMaster
 from pipeline.master.mysql.pool import Pool
 from pipeline.master.share import Contract, Share, Used
-from tests.kit.master_fixtures import Server, dimension, found
+from tests.kit.master_fixtures import Server, dimension, every_key, found
 from tests.kit.server_load import ServerLoad
 
 pytestmark = pytest.mark.mysql
@@ -121,5 +121,6 @@ def test_a_read_in_pieces_brings_what_it_would_bring_at_once(server):
         assert pieces.scan(None, rows, bound) == whole.scan(None, rows, bound)
     assert found(pieces.lookup(pa.array(range(-100, 300)))) == {n: n + 1 for n in range(300)}
     assert pieces.borders(11) == whole.borders(11)
+    assert every_key(pieces, 300) == every_key(whole, 300) == list(range(ROWS))
     assert pieces.statistics().rows == ROWS
     assert pieces.reads.by_kind["lookup"].queries == 6 + 4

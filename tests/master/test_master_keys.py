@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.keys import pack
 from pipeline.master.mysql import keytable
-from tests.kit.master_fixtures import Server, dimension, found
+from tests.kit.master_fixtures import Server, dimension, every_key, found
 
 pytestmark = pytest.mark.mysql
 
@@ -60,7 +60,7 @@ def test_pages_show_every_row_once_in_the_servers_order(server, charset, collati
         assert borders[:-1] == ordered[::rows]
         for first, until in pairwise(borders):
             seen += master.page(first, until, rows)["key"].to_pylist()
-        assert seen == ordered
+        assert seen == ordered == every_key(master, rows)
         assert master.page(ordered[20], None, rows)["key"].to_pylist() == ordered[20 : 20 + rows]
 
 
@@ -76,6 +76,7 @@ def test_an_integer_without_a_sign_is_read_and_ordered_beyond_the_largest_that_h
     keys = pack([pa.array([Decimal(u) for u in numbers], pa.decimal128(20, 0)), *rest])
     assert found(master.lookup(keys)) == {key: place for place, key in enumerate(keys.to_pylist(), start=1)}
     assert master.borders(2).to_pylist() == keys.to_pylist()[::2]
+    assert every_key(master, 2) == keys.to_pylist()
     order = master.order(keys)
     assert all(one < other for one, other in pairwise(order))
     assert master.page(keys[2].as_py(), keys[5].as_py(), 9)["key"].to_pylist() == keys.to_pylist()[2:5]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import MasterReadFailed, MillraceError
 from pipeline.master.memory import MemoryMaster
+from tests.kit.master_fixtures import every_key
 
 KEYS = [None, b"", b"A", b"a", b"aB", b"Ab", b"b", b"\xc3\xa9", b"z", b"Z"]
 BYTES = st.sampled_from(KEYS)
@@ -91,6 +92,7 @@ def test_pages_from_border_to_border_are_all_of_the_table_and_also_is_exact(rows
         paged += page
     assert Counter(paged) == Counter(rows)
     assert [row[0] for row in paged[::size]] == borders[:-1]
+    assert every_key(master, size) == [row[0] for row in paged]
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.binary()])
@@ -106,7 +108,8 @@ def test_a_master_whose_keys_come_many_times_can_only_be_scanned():
     master = MemoryMaster(table([(b"a", 1), (b"a", 2)]), unique=False)
     assert (master.unique, master.indexed) == (False, False)
     keys = pa.array([b"a"])
-    for read in (lambda: master.lookup(keys), lambda: master.borders(9), lambda: master.page(None, None, 9)):
+    indexed = lambda: master.lookup(keys), lambda: master.borders(9), lambda: master.page(None, None, 9)
+    for read in (*indexed, lambda: master.keys(None, 9)):
         with pytest.raises(MillraceError, match="only be scanned"):
             read()
     assert len(master.scan(None, 9).rows) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -133,14 +133,23 @@ class MySqlMaster:
         borders, behind, next_border = [], None, 0
         while True:
             most = min(_KEYS_A_QUERY, self._reader.pool.largest_read)
-            raw = self._reader.read("describe", statements.keys(behind, most), most)
-            key = natural_keys.pack(rows_of.natural_key(raw, self._dimension))
+            key = self._keys("describe", behind, most)
             borders.append(key.take(pa.array(np.arange(next_border, len(key), rows))))
             next_border = (next_border - len(key)) % rows
             if len(key) < most:
                 every = pa.concat_arrays(borders)
                 return every if statements.unique else every.unique()
             behind = self._place(key[len(key) - 1 :])
+
+    def keys(self, behind: Any | None, rows: int) -> pa.Array:
+        place = None if behind is None else self._place(pa.array([behind], self.key_type))
+        return self._keys("keys", place, min(rows, self._reader.pool.largest_read))
+
+    def _keys(self, kind: str, behind: Sequence[pa.Array] | None, rows: int) -> pa.Array:
+        raw = self._reader.read(kind, self._by_key("keys").keys(behind, rows), rows)
+        keys = natural_keys.pack(rows_of.natural_key(raw, self._dimension))
+        self.reads.by_kind[kind].bytes += keys.nbytes
+        return keys
 
     def page(self, first: Any | None, until: Any | None, rows: int, also: pa.Array | None = None) -> pa.Table:
         return self.begin_page(first, until, rows, also).answer()
