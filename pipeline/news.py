@@ -7,6 +7,7 @@ number `first` on. Who knows all before that forgets the keys that it names; who
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ class News:
     all_of: frozenset[str] = frozenset()  # dimensions
     altered: Mapping[str, int] = field(default_factory=dict)  # by dimension: how often its table was, so far
     place: str = ""  # in the master's log: who has heard this serves no row from before it; empty: no feed
+    told_until: Mapping[str, float] = field(default_factory=dict)  # by dimension, Unix time: see `Changes`
 
     def forgets(self, dimension: str, known: int | None) -> pa.Array | None:
         """The keys of a dimension that one forgets who knows the changes up to this number; None: all it keeps. Who
@@ -38,3 +40,7 @@ class News:
         if has_missed_some or dimension in self.all_of:
             return None
         return self.keys.get(dimension, pa.array([], pa.int64()))
+
+    def age(self, dimension: str, now: float) -> float:
+        """For how long more may have changed than this tells, at a Unix time; infinite: nobody tells all changes."""
+        return max(0.0, now - self.told_until[dimension]) if dimension in self.told_until else math.inf

@@ -55,6 +55,7 @@ class ChangeLog:
         self._places: deque[tuple[float, str]] = deque()  # told, and when: the newest that has settled, and all since
         self._was_asked = False
         self._altered: Counter[str] = Counter()
+        self._told_until: dict[str, float] = {}
         self._workers: dict[str, _Worker] = {}
         self._lock = threading.Lock()
 
@@ -63,6 +64,7 @@ class ChangeLog:
             self._places.append((self._clock(), changes.place))
             self._settled_place(self._clock())
             self._altered.update(changes.altered)
+            self._told_until |= changes.told_until
             # Before the first batch no worker has anything to forget.
             if self._was_asked and (changes.keys or changes.all_of):
                 size = max(1, sum(map(len, changes.keys.values())))
@@ -78,7 +80,8 @@ class ChangeLog:
             first = self._entries[0].number if self._entries else self._next
             settled = max((entry.number for entry in self._entries if now - entry.at >= SETTLES), default=first - 1)
             told = together(entry.changes for entry in self._entries)
-            return News(first, settled, told.keys, told.all_of, dict(self._altered), self._settled_place(now))
+            altered, place = dict(self._altered), self._settled_place(now)
+            return News(first, settled, told.keys, told.all_of, altered, place, dict(self._told_until))
 
     def heard(self, workers: Iterable[str], news: News) -> None:
         """These took part in a batch that had the news, and the batch succeeded."""

@@ -24,6 +24,8 @@ class Changes:
     all_of: frozenset[str] = frozenset()  # dimensions that changed in a way that names no keys
     altered: frozenset[str] = frozenset()  # those among them whose table may have other columns now
     place: str = ""  # in the server's log: behind all transactions that were told whole
+    # By dimension, the Unix time up to which all that was logged is told; not of those whose keys may change unlogged.
+    told_until: Mapping[str, float] = field(default_factory=dict)
     at: float = 0.0  # Unix time at which the last of them began, by the server's clock; 0: nothing is left to tell
 
 

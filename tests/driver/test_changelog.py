@@ -49,6 +49,15 @@ def test_how_often_a_table_was_altered_is_told_with_every_news_from_then_on() ->
     assert log.news().altered == log.news().altered == {"product": 2, "store": 1}
 
 
+def test_up_to_when_all_is_told_stays_where_it_was_while_the_feed_is_silent_and_is_not_known_of_others() -> None:
+    log = ChangeLog()
+    for changes in (Changes(told_until={"product": 50.0}), Changes(told_until={"product": 51.5}), Changes()):
+        log.add(changes)
+    news = log.news()
+    assert (news.age("product", now=61.5), news.age("product", now=51.0)) == (10.0, 0.0)
+    assert news.age("store", now=61.5) == float("inf")
+
+
 def test_whatever_workers_come_and_go_each_forgets_each_change_and_again_until_it_has_settled() -> None:
     """Workers at random, some new, batches that fail, a clock that jumps. What is owed to a worker is kept here: a
     change from the moment it came, until the worker has forgotten it at the age of a second."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,11 +14,13 @@ import pymysql
 import pytest
 
 from pipeline.config.measures import Secret
+from pipeline.config.settings import MasterData
 from pipeline.errors import FeedRefused
 from pipeline.keys import pack
 from pipeline.laptop.stack.database import Database
 from pipeline.laptop.stack.stack import start_on_free_ports
 from pipeline.master.feed import Changes
+from pipeline.master.mysql.binlog import server as log_server
 from pipeline.master.open import open_feed
 from tests.kit.master_fixtures import COLUMNS, Server, dimension
 from tests.kit.mysql_server import asked_for
@@ -46,10 +49,10 @@ class Followed:
         }
         account = server.stack.database.accounts.reader
         told = replace(server.settings, **{"user": account.user, "password": Secret(account.password), **settings})
-        self._pieces: Iterator[Changes] = open_feed(told, contracts).follow(place)
+        self.pieces: Iterator[Changes] = open_feed(told, contracts).follow(place)
         self.place = ""
         if not place:
-            first = next(self._pieces)
+            first = next(self.pieces)
             assert first.all_of == {"thing", "marker"}
             self.place = first.place
 
@@ -58,8 +61,8 @@ class Followed:
         number = next(self._numbers)
         self._server.execute(f"INSERT INTO marker VALUES ({number})")
         found: set[Any] = set()
-        for piece in self._pieces:
-            self.place = piece.place
+        for piece in self.pieces:
+            self.place, self.until = piece.place, piece.told_until
             found |= set(piece.keys.get("thing", pa.array([])).to_pylist())
             found |= {ALL} if "thing" in piece.all_of else set()
             if number in piece.keys.get("marker", pa.array([])).to_pylist() or "marker" in piece.all_of:
@@ -67,7 +70,7 @@ class Followed:
         raise AssertionError("the feed ended")
 
     def close(self) -> None:
-        self._pieces.close()  # type: ignore[attr-defined]
+        self.pieces.close()  # type: ignore[attr-defined]
 
 
 def test_rows_that_come_change_and_go_are_told_by_their_keys_and_what_is_taken_back_is_not(server):
@@ -324,3 +327,57 @@ def test_a_server_without_a_log_is_refused(tmp_path):
             next(open_feed(settings, {"thing": dimension({"n": "int64"})}).follow())
     finally:
         database.stop()
+
+
+def test_what_is_told_is_all_that_was_logged_up_to_the_last_change_or_till_now_where_the_log_is_still(server):
+    server.table("code VARCHAR(20)", [["ale"]])
+    feed = Followed(server, {"code": "string"})
+    began = time.time()
+    feed.told()
+    assert feed.until.keys() == {"thing", "marker"}
+    assert int(began) <= feed.until["thing"] <= time.time()
+    still = next(piece for piece in feed.pieces if piece.told_until["thing"] > began)  # a heartbeat came
+    assert still.told_until["thing"] <= time.time()
+    feed.close()
+
+
+def test_of_a_table_whose_keys_a_foreign_key_may_change_it_is_not_said_that_all_is_told(server):
+    server.execute("CREATE TABLE brand (code VARCHAR(20) PRIMARY KEY)")
+    server.execute(
+        f"CREATE TABLE t (code VARCHAR(20), {COLUMNS}, PRIMARY KEY (code), FOREIGN KEY (code) REFERENCES brand (code) "
+        "ON UPDATE CASCADE)"
+    )
+    feed = Followed(server, {"code": "string"})
+    feed.told()
+    assert feed.until.keys() == {"marker"}
+    server.execute("ALTER TABLE t DROP FOREIGN KEY t_ibfk_1")
+    assert feed.told() == {ALL}
+    feed.told()
+    assert feed.until.keys() == {"thing", "marker"}
+    feed.close()
+
+
+STANDS_ALONE = {"log_slave_updates": "OFF", "gtid_slave_pos": "", "wsrep_on": "OFF"}  # as MariaDB says it
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "whole"),
+    [
+        (STANDS_ALONE, (None, None), True),
+        ({"log_replica_updates": "ON", "log_slave_updates": "ON"}, (b"", b"", b""), True),  # MySQL, as it comes
+        ({"log_replica_updates": "OFF"}, (b"", b"", b""), False),
+        (STANDS_ALONE | {"gtid_slave_pos": "0-7-12"}, (b"", b""), False),
+        (STANDS_ALONE | {"gtid_slave_pos": "0-7-12", "log_slave_updates": "ON"}, (b"", b""), True),
+        (STANDS_ALONE | {"wsrep_on": "ON"}, (b"", b""), False),
+        (STANDS_ALONE, (b"other", b""), False),
+        (STANDS_ALONE, (b"", b"master"), False),
+    ],
+)
+def test_a_server_that_does_not_log_all_that_changes_on_it_is_known(said, status, whole, monkeypatch):
+    def answer(driver: object, statement: str) -> list[tuple[bytes | None, ...]]:
+        if "VARIABLES" in statement:
+            return [(name.encode(), value.encode()) for name, value in said.items()]
+        return [(b"changes.000001", b"4", *status)]
+
+    monkeypatch.setattr(log_server, "ask", answer)
+    assert log_server.LogServer(MasterData()).logs_all(None) is whole

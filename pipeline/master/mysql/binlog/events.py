@@ -15,6 +15,7 @@ from pipeline.master.mysql.drivers import SocketDriver, ask
 from pipeline.master.mysql.session import refusal
 
 QUERY, ROTATE, FORMAT, XID, TABLE_MAP, HEARTBEAT, HEARTBEAT_V2 = 2, 4, 15, 16, 19, 27, 41
+HEARTBEATS = {HEARTBEAT, HEARTBEAT_V2}
 LOAD_QUERY, INCIDENT, XA_PREPARE, PAYLOAD = 18, 26, 38, 40
 WRITES, UPDATES, DELETES = (
     (23, 30),
@@ -142,7 +143,7 @@ class EventStream:
             body = self._checked(packet)[1 + _HEADER.size :]
         if kind == ROTATE:
             self.file, self.offset = body[8:].decode(), int.from_bytes(body[:8], "little")
-        elif end and kind not in (HEARTBEAT, HEARTBEAT_V2):
+        elif end and kind not in HEARTBEATS:
             self.offset = end
         if kind == PAYLOAD:
             yield from _unpacked(body)

@@ -24,6 +24,7 @@ from pipeline.master.mysql.binlog.target import Target
 from pipeline.master.mysql.catalogue import Catalogue
 from pipeline.master.mysql.connection import address_of
 from pipeline.master.mysql.drivers import SocketDriver, ask, connect
+from pipeline.master.mysql.literals import quoted
 
 log = logging.getLogger("millrace.feed")
 
@@ -49,6 +50,8 @@ class BinlogFeed:
         self._altered: set[str] = set()
         self._told: set[str] = set()  # reasons that were logged
         self._place, self._at = Place("", "", 0), 0.0
+        self._logs_all, self._whole = False, set[str]()  # dimensions of which no key changes without a row in the log
+        self._until = 0.0  # Unix time up to which all that was logged is told
 
     def follow(self, place: str = "") -> Generator[Changes, None, None]:
         with closing(connect(address_of(self._settings))) as driver, self._server.denials_told():
@@ -66,6 +69,7 @@ class BinlogFeed:
         if not self._place.is_of(server):
             log.warning("%s is another server than before: its log is followed from now on", self._server.where)
             place, self._place = "", self._server.now(driver, server)
+        self._logs_all = self._server.logs_all(driver)
         self._read_catalogue()
         self._found.clear()  # of a transaction that was broken off: it will be told whole
         if not place:
@@ -83,8 +87,11 @@ class BinlogFeed:
                 ends = ends_transaction(event)
             except events.UNREADABLE as error:
                 raise LogDamaged.near(f"{stream.file}:{stream.offset}", error) from error
+            if event.kind in events.HEARTBEATS:  # which the server sends when there is nothing more
+                self._until = time.time()
             if ends:
                 self._place, self._at = Place(server, stream.file, stream.offset), float(event.at)
+                self._until = max(self._until, min(self._at, time.time()))
                 if len(self._tables) >= _MOST_TABLES:
                     self._tables.clear()  # not before: rows may still come of several tables
                 if sum(map(len, self._found.values())) >= _MOST_KEYS:
@@ -179,6 +186,7 @@ class BinlogFeed:
             frozenset(self._all_of),
             frozenset(self._altered),
             str(self._place),
+            dict.fromkeys(self._whole, self._until),
             0.0 if caught_up else self._at,
         )
         self._found.clear()
@@ -187,11 +195,19 @@ class BinlogFeed:
         return changes
 
     def _read_catalogue(self) -> None:
-        self._targets = {}
+        self._targets, self._whole = {}, set()
         with closing(connect(address_of(self._settings))) as driver:
             for contract in self._dimensions.values():
                 catalogue = Catalogue.read(lambda sql, _: ask(driver, sql), contract.table)
                 if target := Target.of(contract, catalogue):
                     at = (self._settings.database.casefold(), contract.table.casefold())
                     self._targets.setdefault(at, []).append(target)
+                    if self._logs_all and not _changes_by_cascade(driver, contract.table):
+                        self._whole.add(contract.name)
         self._catalogue_is_old = False
+
+
+def _changes_by_cascade(driver: SocketDriver, table: str) -> bool:
+    """Whether a foreign key may give its rows other values, which few servers log."""
+    [(_, statement, *_)] = ask(driver, f"SHOW CREATE TABLE {quoted(table)}")
+    return b"ON UPDATE CASCADE" in (statement or b"").upper()

@@ -11,7 +11,7 @@ import pymysql
 from pipeline.config.settings import MasterData
 from pipeline.errors import FeedRefused
 from pipeline.master.mysql.binlog.events import Place
-from pipeline.master.mysql.drivers import SocketDriver, ask
+from pipeline.master.mysql.drivers import Row, SocketDriver, ask
 
 _NO_SUCH_STATEMENT, _NO_SUCH_PLACE = 1064, 1236
 _DENIED = (1045, 1227)
@@ -45,6 +45,19 @@ class LogServer:
         return own.replace("/", "_")
 
     def now(self, driver: SocketDriver, server: str) -> Place:
+        file, offset, *_ = self._status(driver)
+        return Place(server, _text(file), int(offset or 0))
+
+    def logs_all(self, driver: SocketDriver) -> bool:
+        """Whether every row that changes here has to be in the log: none is filtered out, and what other servers send
+        is logged again, or nothing was ever sent. MySQL logs it unless told not to, MariaDB only if told to."""
+        _, _, only, without, *_ = self._status(driver)
+        known = variables(driver, "log_replica_updates", "log_slave_updates", "gtid_slave_pos", "wsrep_on")
+        logs_again = "ON" in (known.get("log_replica_updates"), known.get("log_slave_updates"))
+        stands_alone = known.get("gtid_slave_pos") == "" and known.get("wsrep_on", "OFF") == "OFF"
+        return not only and not without and (logs_again or stands_alone)
+
+    def _status(self, driver: SocketDriver) -> Row:
         try:
             rows = ask(driver, "SHOW BINARY LOG STATUS")
         except pymysql.MySQLError as error:
@@ -53,8 +66,7 @@ class LogServer:
             rows = ask(driver, "SHOW MASTER STATUS")  # as older servers and MariaDB call it
         if not rows:
             raise FeedRefused(self._no_log)
-        file, offset, *_ = rows[0]
-        return Place(server, _text(file), int(offset or 0))
+        return rows[0]
 
     def files(self, driver: SocketDriver) -> set[str]:
         """Those that the log still has."""
