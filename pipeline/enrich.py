@@ -96,6 +96,7 @@ class Dimension:
         changed = news.forgets(self.contract.name, self._known)
         if changed is None or len(changed):
             self.join.changed(changed)
+        self.join.informed(news.age(self.contract.name, time.time()))
         self._known = news.settled
 
     @property
@@ -195,17 +196,19 @@ class Dimension:
             unmatched = sum(self._windows) - self._valid
             counts = replace(counts, matched=self._valid, unmatched=unmatched, overlapping=self._overlapping)
         predicted_rate, predicted_hits = self._predicted()
+        ruled_out = counts.ruled_out / max(1, counts.offered)  # they never come to the cache
         return DimensionAnswer(
             algorithm=self.join.label,
             counts=counts,
             reads=self.join.master.reads - self._reads_before,
             seconds=self._seconds,
             predicted_rate=predicted_rate,
-            predicted_hits=predicted_hits,
+            predicted_hits=predicted_hits * (1 - ruled_out),
             memory=self.join.memory_used(),
             memory_limit=int(self.join.memory),
             cached_rows=self.join.cached_rows,
             cached_bytes=self.join.cached_bytes,
+            key_filters=int(self.join.knows_all_keys),
             queue_wait=self._queue_wait,
             processing=self._processing,
         )

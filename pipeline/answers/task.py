@@ -33,6 +33,7 @@ class DimensionAnswer(msgspec.Struct):
     memory_limit: int = 0
     cached_rows: int = 0  # master rows and absences in memory, at the end
     cached_bytes: int = 0  # that they take
+    key_filters: int = 0  # workers with a filter of all keys that answers, at the end
     queue_wait: Histogram = msgspec.field(default_factory=Histogram)  # Kafka timestamp until admitted
     processing: Histogram = msgspec.field(default_factory=Histogram)  # admitted until served
 
@@ -48,6 +49,7 @@ class DimensionAnswer(msgspec.Struct):
             memory_limit=self.memory_limit + other.memory_limit,
             cached_rows=self.cached_rows + other.cached_rows,
             cached_bytes=self.cached_bytes + other.cached_bytes,
+            key_filters=self.key_filters + other.key_filters,
             queue_wait=self.queue_wait + other.queue_wait,
             processing=self.processing + other.processing,
         )

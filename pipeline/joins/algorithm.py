@@ -122,6 +122,11 @@ class Algorithm(ABC):
         """Assert every invariant."""
 
     @property
+    def seen(self) -> Question[Any]:
+        """What its model would be asked now, with costs and sales as it has seen them."""
+        return self.question
+
+    @property
     def R(self) -> Relation:
         return self.question.R
 

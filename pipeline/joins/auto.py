@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pipeline.joins.algorithm import Algorithm, Served, Workplace
 from pipeline.joins.cost import auto as cost
 from pipeline.joins.cost.frontstage import Split
-from pipeline.joins.cost.question import Model
+from pipeline.joins.cost.question import Model, Question
 from pipeline.joins.cost.zipf import Zipf
 from pipeline.joins.fetch import Fetch
 from pipeline.joins.frontstage import FrontStage
@@ -30,6 +30,8 @@ class Settings(InljSettings):
     w: ClassVar[int] = 0
     k: ClassVar[int] = 0
     published: ClassVar[bool] = False
+
+    key_filter: bool = True  # there may be a filter of all keys before it, where that pays: see `Sieve`
 
 
 class AutoStage(FrontStage):
@@ -102,8 +104,7 @@ class AutoStage(FrontStage):
     def _review(self) -> None:
         """Move the border between cache and waiting sales if the stream, as seen by now, makes that worth its price."""
         stream = replace(self.question.stream, e=self._observed_exponent(), absent=self._observed_absent())
-        costs = self.inner.costs if isinstance(self.inner, Fetch) else self.question.costs
-        seen = replace(self.question, stream=stream, costs=costs)
+        seen = replace(self.seen, stream=stream)
         staged = cost.staged(seen)
         best = staged.split(seen)
         now, then = (staged.outcome(parts, seen).mu for parts in (self.split, best))
@@ -113,6 +114,10 @@ class AutoStage(FrontStage):
             self.question = seen
             self._divide(best)
             self._patience = 1
+
+    @property
+    def seen(self) -> Question[Any]:
+        return replace(self.question, costs=self.inner.seen.costs) if isinstance(self.inner, Fetch) else self.question
 
     def _observed_exponent(self) -> float:
         """Zipf's exponent with which a cache like ours would have had the hits that it had."""
@@ -156,4 +161,5 @@ AUTO = replace(
     needed="one sale and what it takes to find its master rows",
     needs_index=False,
     has_front_stage=True,
+    has_sieve=True,
 )

@@ -16,6 +16,7 @@ class JoinStatistics(Counters):
     matched: int = 0  # pairs of sale and master row
     unmatched: int = 0
     overlapping: int = 0  # joined as of their time, when several master rows of their key were valid
+    ruled_out: int = 0  # known to have no row, for the filter of keys does not have theirs
     hits: int = 0  # served from rows, or absences, that were in memory before
     misses: int = 0  # had to wait for the master
     probed: int = 0  # master rows that stay in memory, each time that one is looked up among the waiting sales

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.joins.algorithm import Algorithm, Served, Workplace, matched_rows
 from pipeline.joins.cost import fetch as cost
-from pipeline.joins.cost.question import Model
+from pipeline.joins.cost.question import Model, Question
 from pipeline.joins.inlj import Settings
 from pipeline.joins.parts.cycle import CyclicScan
 from pipeline.joins.parts.densepages import DensePages
@@ -286,6 +287,10 @@ class Fetch(Algorithm):
 
     def waiting_with(self, codes: Codes) -> npt.NDArray[np.int64]:
         return self._waiting.number_with(codes)
+
+    @property
+    def seen(self) -> Question[Any]:
+        return replace(self.question, costs=self.costs)
 
     def memory_used(self) -> dict[str, int]:
         sales, directory = self._waiting.nbytes + self._rounds.nbytes + self.coder.nbytes, self._pages.nbytes

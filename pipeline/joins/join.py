@@ -24,8 +24,10 @@ from pipeline.joins.algorithm import ABSENT, Positions, Served, Workplace
 from pipeline.joins.cost.question import Question
 from pipeline.joins.counts import JoinStatistics
 from pipeline.joins.parts.budget import LONG_KEYS_SHARE
-from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, KeyCoder
+from pipeline.joins.parts.kept import KeptRows
+from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, KeyCoder, picked
 from pipeline.joins.recipe import Options, Recipe, relation
+from pipeline.joins.sieve import Sieve
 from pipeline.master.port import Master
 
 
@@ -43,32 +45,29 @@ class Join:
         self._longest_offer = workplace.question.offer
         self._accounting = options.accounting
         self._most_long_keys = max(1, memory // LONG_KEYS_SHARE // LONG_KEY_BYTES)
-        self._null_keys: list[Positions] = []
+        self._without_row: list[Positions] = []  # of sales whose key is null, or known to be none of R's
+        self._recipe = recipe
         self.algorithm = recipe.build(workplace)
         self._asks_by_key = self.algorithm.asks_by_key
+        has_sieve = recipe.has_sieve and self.relation.unique and workplace.question.settings.key_filter
+        self.sieve = Sieve(workplace) if has_sieve else None
 
     def offer(self, positions: Positions, keys: pa.Array) -> int:
         """Admit as many of these sales, from the front, as the budget allows; say how many.
 
         `positions` ascend, within a call and from call to call, until nothing is pending.
         """
-        most = min(self._longest_offer, self.algorithm.room)
+        most = min(self._longest_offer, self.algorithm.room) if self._held < self._longest_offer else 0
         positions, keys = positions[:most], keys.slice(0, most)
         if not most:
             return 0
         keys = self._with_few_long_ones(keys)
         positions = positions[: len(keys)]
-        if not keys.null_count:
-            taken = self._admit(positions, keys)
+        sieve = self.sieve if self.knows_all_keys else None
+        if keys.null_count or sieve:
+            taken = self._admit_some(positions, keys, sieve)
         else:
-            known = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
-            admitted = self._admit(positions[known], keys.drop_null()) if len(known) else 0
-            taken = len(keys) if admitted == len(known) else int(known[admitted])
-            unknown = np.setdiff1d(np.arange(taken), known, assume_unique=True)
-            # A null key is the unknown member at once: no query, no place in the queue.
-            if len(unknown):
-                self._null_keys.append(positions[unknown])
-                self.statistics.null_keys += len(unknown)
+            taken = self.algorithm.admit(positions, self.coder.encode(keys, self._asks_by_key))
         self.statistics.offered += taken
         return taken
 
@@ -79,12 +78,17 @@ class Join:
         for more input (MESHJOIN) needs to know.
         """
         self.statistics.steps += 1
-        served = [self.algorithm.absent(positions) for positions in self._null_keys]
-        self._null_keys = []
+        served = [self.algorithm.absent(positions) for positions in self._without_row]
+        self._without_row = []
         if self.algorithm.pending:
-            served += self.algorithm.iterate(drain)
-            if not self.algorithm.pending:
-                self.coder.forget()
+            found = self.algorithm.iterate(drain)
+            served += found
+            if self.sieve:
+                self.sieve.note(found)
+        if self.sieve:
+            self.sieve.read()
+        if not self.algorithm.pending:
+            self.coder.forget()
         for piece in served:
             matched = int(np.count_nonzero(piece.match != ABSENT))
             self.statistics.matched += matched
@@ -100,17 +104,39 @@ class Join:
         assert not self.pending
         before = self.cached_rows
         codes = None if keys is None else self.coder.encode(keys.drop_null(), remember=False)
-        for kept in self.algorithm.kept:
+        keepers: list[KeptRows | Sieve] = [*self.algorithm.kept, *filter(None, [self.sieve])]
+        for kept in keepers:
             if codes is None:
                 kept.clear()
             else:
                 kept.forget(codes)
         self.statistics.forgotten += before - self.cached_rows
 
+    def informed(self, seconds_ago: float) -> None:
+        """A batch begins, and all that had changed in the master so long ago has been told by `changed`. Infinite:
+        nobody tells.
+        """
+        assert not self.pending
+        if self.sieve is None:
+            return
+        question = self._question_now()
+        self.sieve.informed(seconds_ago, question)
+        if self.sieve.wanted != self.sieve.taken:
+            # Both memories at once would be too much: the old one goes first.
+            del self.algorithm
+            self.sieve.make()
+            self.algorithm = self._recipe.build(replace(self.workplace, question=self.sieve.left_of(question)))
+
+    def _question_now(self) -> Question[Any]:
+        """What the whole join would be asked now: with costs and skew as the algorithm has seen them."""
+        asked, seen = self.workplace.question, self.algorithm.seen
+        costs = replace(seen.costs, c_S=asked.costs.c_S, loop=asked.costs.loop)
+        return replace(asked, costs=costs, stream=replace(asked.stream, e=seen.stream.e))
+
     @property
     def pending(self) -> int:
         """Sales admitted and not yet served."""
-        return self.algorithm.pending + sum(map(len, self._null_keys))
+        return self.algorithm.pending + self._held
 
     @property
     def cached_rows(self) -> int:
@@ -122,9 +148,15 @@ class Join:
         """What they take."""
         return sum(kept.nbytes for kept in self.algorithm.kept)
 
+    @property
+    def knows_all_keys(self) -> bool:
+        """Whether a filter of all keys answers for those that are not in R."""
+        return self.sieve is not None and self.sieve.answers
+
     def memory_used(self) -> dict[str, int]:
         """Bytes in use by part, as measured; their sum never exceeds `memory`, if the accounting counts these."""
-        return self.algorithm.memory_used()
+        used = self.algorithm.memory_used()
+        return used | {"filter": self.sieve.nbytes} if self.sieve and self.sieve.nbytes else used
 
     def check(self) -> None:
         """Assert every invariant. Tests call it after each step."""
@@ -132,9 +164,30 @@ class Join:
         # The budget holds, if it counts what is taken.
         assert sum(used.values()) <= self.memory or not self._accounting.holds, (used, self.memory)
         self.algorithm.check()
+        if self.sieve:
+            self.sieve.check()
 
-    def _admit(self, positions: Positions, keys: pa.Array) -> int:
-        return self.algorithm.admit(positions, self.coder.encode(keys, self._asks_by_key))
+    def _admit_some(self, positions: Positions, keys: pa.Array, sieve: Sieve | None) -> int:
+        """All but those that have no row for certain: a null key is the unknown member at once, and so is one that is
+        none of R's. They ask nothing, and take no place in the queue."""
+        asked = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
+        codes = self.coder.encode(keys.drop_null(), self._asks_by_key)
+        if sieve and len(asked):
+            there = np.flatnonzero(sieve.has(codes))
+            asked, codes = asked[there], picked(codes, there)
+        admitted = self.algorithm.admit(positions[asked], codes) if len(asked) else 0
+        taken = len(keys) if admitted == len(asked) else int(asked[admitted])
+        without = np.setdiff1d(np.arange(taken), asked[:admitted], assume_unique=True)
+        if len(without):
+            null = keys.slice(0, taken).null_count
+            self._without_row.append(positions[without])
+            self.statistics.null_keys += null
+            self.statistics.ruled_out += len(without) - null
+        return taken
+
+    @property
+    def _held(self) -> int:
+        return sum(map(len, self._without_row))
 
     def _with_few_long_ones(self, keys: pa.Array) -> pa.Array:
         """As many keys, from the front, as have no more long ones among them than there is room to remember."""

@@ -45,6 +45,7 @@ class Recipe:
     needs_index: bool
     keeps_rows: bool
     has_front_stage: bool = False
+    has_sieve: bool = False  # there may be a filter of all keys before it
     front: str = ""  # under which name the settings of its front stage go
 
     def reads(self, unique: bool, indexed: bool) -> bool:

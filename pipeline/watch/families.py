@@ -133,6 +133,10 @@ CACHE_MISSES = _counter(
     "millrace_cache_misses_total", _DIMENSION, "Sales for which the master had to be asked.",
     each(dimensions, lambda join: join.counts.misses))
 _counter(
+    "millrace_ruled_out_sales_total", _DIMENSION,
+    "Sales without a master row by the filter of all keys: neither hits nor misses, nobody was asked.",
+    each(dimensions, lambda join: join.counts.ruled_out))
+_counter(
     "millrace_cache_evictions_total", _DIMENSION, "Master rows thrown out of memory.",
     each(dimensions, lambda join: join.counts.evicted))
 _counter(
@@ -196,6 +200,9 @@ _gauge(
     each(dimensions, lambda join: join.cached_rows))
 _gauge(
     "millrace_cache_bytes", _DIMENSION, "Bytes they take.", each(dimensions, lambda join: join.cached_bytes))
+_gauge(
+    "millrace_key_filters", _DIMENSION, "Workers of the last batch with a filter of all keys that answers.",
+    each(dimensions, lambda join: join.key_filters))
 BUDGET_USED = _gauge(
     "millrace_budget_used_bytes", ("dimension", "part"), "Join memory in use, in the last batch's workers.",
     by_dimension_and(lambda join: join.memory), replaced=True)

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline import joins
 from pipeline.errors import BudgetTooSmall
-from pipeline.joins import Join, Options, inlj, make
+from pipeline.joins import Join, Options, auto, inlj, make
 from pipeline.joins.cost.caps import Caps
 from pipeline.joins.cost.question import Relation, Stream
 from pipeline.joins.cost.unit_costs import Line, UnitCosts
@@ -21,7 +21,7 @@ from tests.kit.fakes import WatchedMaster
 
 CHEAP, DEAR = Line(1e-9, 1e-9), Line(10.0, 1.0)
 LOOK_UPS = UnitCosts(scan=DEAR, page=DEAR)
-BATCHES_OF_300 = {"fetch": inlj.Settings(batch=300), "auto": inlj.Settings(batch=300)}
+BATCHES_OF_300 = {"fetch": inlj.Settings(batch=300), "auto": auto.Settings(batch=300)}
 SCANS = UnitCosts(lookup=DEAR, overlapped=DEAR, page=DEAR, scan=CHEAP)
 
 

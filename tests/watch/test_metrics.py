@@ -38,7 +38,7 @@ def an_answer(sales: int = 100, age: float = 2.0, algorithm: str = "front stage 
     product = DimensionAnswer(
         algorithm=algorithm,
         counts=JoinStatistics(
-            matched=90, unmatched=10, null_keys=4, hits=70, misses=26, evicted=5, looked_up=6, by_scan=1
+            matched=90, unmatched=10, null_keys=4, ruled_out=3, hits=70, misses=23, evicted=5, looked_up=6, by_scan=1
         ),
         reads=Reads({"lookup": ReadCount(queries=2, rows=20, bytes=2_000, seconds=0.5, failures=1)}),
         seconds=0.25,
@@ -96,7 +96,8 @@ def test_two_batches_add_up_exactly(metrics: Metrics) -> None:
     assert found["millrace_join_seconds_total", join[0], join[1]] == 0.5
     assert found["millrace_cache_hits_total", "product"] == 140
     assert found["millrace_cache_predicted_hits_total", "product"] == 150
-    assert found["millrace_cache_misses_total", "product"] == 52
+    assert found["millrace_cache_misses_total", "product"] == 46
+    assert found["millrace_ruled_out_sales_total", "product"] == 6
     assert found["millrace_cache_loads_total", "product"] == 4
     assert found["millrace_cache_load_failures_total", "product"] == 2
     assert found["millrace_master_rows_total", "product", "lookup"] == 40
@@ -109,6 +110,7 @@ def test_a_gauge_shows_the_last_batch(metrics: Metrics) -> None:
     last = an_answer(sales=50)
     last.dimensions["product"].memory = {"cache": 2_000}
     last.dimensions["product"].cached_bytes = 1_900
+    last.dimensions["product"].key_filters = 2
     last.peak_bytes = 1
     metrics.published(last, COMMITTED_AT + 60, 8)
     found = samples(metrics)
@@ -118,6 +120,7 @@ def test_a_gauge_shows_the_last_batch(metrics: Metrics) -> None:
     assert found["millrace_service_rate", "front stage + inlj", "product"] == 400
     assert found["millrace_predicted_service_rate", "front stage + inlj", "product"] == 500
     assert found["millrace_cache_bytes", "product"] == 1_900
+    assert found["millrace_key_filters", "product"] == 2
     assert found["millrace_cache_load_seconds", "product"] == 0.25
     assert found["millrace_budget_used_bytes", "product", "cache"] == 2_000
     assert ("millrace_budget_used_bytes", "product", "sales") not in found

@@ -16,6 +16,8 @@ from pipeline.joins.parts.demand_loops import wanted as wanted
 from pipeline.joins.parts.demand_loops import wanted_by as wanted_by
 from pipeline.joins.parts.demand_loops import wanted_no_more as wanted_no_more
 from pipeline.joins.parts.demand_loops import worth_most as worth_most
+from pipeline.joins.parts.filter_loops import mark as mark
+from pipeline.joins.parts.filter_loops import marked as marked
 from pipeline.joins.parts.mixing import mixed
 from pipeline.joins.parts.sketch_loops import halve as halve
 from pipeline.joins.parts.sketch_loops import recall as recall

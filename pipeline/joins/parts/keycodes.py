@@ -12,7 +12,7 @@ import pyarrow as pa
 Codes = npt.NDArray[np.uint64]  # one row a key
 
 _WORD = 8  # bytes
-_LEAST_WORDS, _MOST_WORDS = 2, 8  # for texts: exact up to 15 bytes at least, up to 63 at most; a digest has 120 bits
+_LEAST_WORDS, MOST_WORDS = 2, 8  # for texts: exact up to 15 bytes at least, up to 63 at most; a digest has 120 bits
 LONG_KEY_BYTES = 240  # what it takes to know a long key again
 _DIGEST = 0xFF  # in the last byte, where an exact code has the key's length
 _MASKS = np.array([(1 << (8 * kept)) - 1 for kept in range(_WORD + 1)], np.uint64)
@@ -41,7 +41,7 @@ class KeyCoder:
         """`longest`: bytes of the longest key to expect; longer ones cost a digest each, and are right all the same."""
         self.is_integer = pa.types.is_integer(key_type)
         wanted = -(-(longest + 1) // _WORD)
-        self.words = 1 if self.is_integer else min(max(wanted, _LEAST_WORDS), _MOST_WORDS)
+        self.words = 1 if self.is_integer else min(max(wanted, _LEAST_WORDS), MOST_WORDS)
         self.longest = _WORD * self.words - 1  # bytes of a key that is its own code
         self._long: dict[bytes, Any] = {}  # code -> key (where it lies among the sales), of those that have a digest
 
