@@ -130,8 +130,10 @@ class AutoStage(FrontStage):
         return low
 
     def _observed_absent(self) -> float:
-        served = self.statistics.matched + self.statistics.unmatched
-        return self.statistics.unmatched / max(1, served)
+        """Of the sales that come here: those that are known to have no row before do not."""
+        lately = self.statistics - self._reviewed
+        absent = max(0, lately.unmatched - lately.null_keys - lately.ruled_out)
+        return absent / max(1, lately.matched + absent)
 
     def _sales_since_review(self) -> int:
         seen, before = self.statistics, self._reviewed

@@ -30,7 +30,6 @@ class Stage(Enum):
     NONE = "there is no filter"
     LISTENING = "changes are noted, and no key is read yet"
     READING = "keys are read"
-    READ = "all keys are read, and the news of the next batch are still to come"
     COMPLETE = "it answers"
 
 
@@ -41,16 +40,15 @@ class Sieve:
         kept true by the feed: a key that is told as changed is noted, and so asked for. A key that it does not have is
         absent.
 
-        That is certain, for of each key that R gets, one of these holds. It came before the first slice was read, and
-        stayed: a slice has it. Or it came later: then it is told, and noted before the batch in which that is told.
-        In between, a server logs a change a moment before others can read it, so changes are noted for ten seconds
-        before the first slice, and it answers only from the batch on that follows the last one, which is told once
-        more what had not settled.
+        That is certain. Until when the feed has told all comes with each batch's news. A key that R got later may be
+        taken for absent, if that is no longer ago than `absent_staleness`, as it may when its absence is remembered; it
+        does not answer else. A key that was told since changes are noted, is noted. One that was told before had been
+        logged ten seconds before the first slice was read, or more: then others can read it, even if the server
+        committed it late, or is a replica of it that lags. So a slice has it, or it has gone, which is told, too.
 
-        It answers for as long as all changes up to `absent_staleness` ago have been told, and no longer than
-        `max_staleness` after its first slice, the bound of whatever no feed can see. Where the feed names no keys, or a
-        worker has missed some, it begins anew. Keys that go stay noted, which costs questions and no answer; with half
-        as many new ones as it was made for it is made anew.
+        What no feed can see is bounded by `max_staleness`, as with rows: it is made anew that long after its first
+        slice. Where the feed names no keys, or a worker has missed some, it begins anew at once. Keys that go stay
+        noted, which costs questions and no answer; with half as many new ones as it was made for it is made anew.
 
         There is one where it spares more than it costs, as the sales, and the feed, have been until now.
 
@@ -101,8 +99,6 @@ class Sieve:
                 self._begin_or_give_up(now, question)
         elif now - self._began >= self._life:
             self._listen(now)
-        elif self.stage is Stage.READ:
-            self._enter(Stage.COMPLETE, now)
         elif self.stage is Stage.COMPLETE:
             self._good_at = now
             if has_looked and self.taken and not cost.is_worth_keeping(self.taken, self._seen, question):
@@ -184,7 +180,7 @@ class Sieve:
             return
         if not len(keys):
             self._keys = max(1, self._filter.noted)
-            self._enter(Stage.READ, self._clock())
+            self._enter(Stage.COMPLETE, self._clock())
             return
         self._filter.note(self._coder.encode(keys, remember=False))
         self._behind = keys[-1].as_py()

@@ -293,6 +293,21 @@ def test_a_key_that_is_told_is_asked_for_again(worth: None) -> None:
     assert answer(drive(join, keys)) == oracle(keys, master.table)
 
 
+def test_a_key_that_has_gone_is_asked_for_until_all_keys_are_read_again(worth: None) -> None:
+    master = MemoryMaster(master_table([1, 2, 3], "integers"))
+    join, clock = with_clock(master, max_staleness=100.0)
+    completed(join, clock, pa.array([3, 7]))
+    master.replace(master_table([1, 2], "integers"))
+    join.changed(pa.array([3]))
+    join.informed(0.0)
+    assert join.sieve.has(codes([3, 7])).tolist() == [True, False]
+    assert answer(drive(join, pa.array([3, 7]))) == oracle(pa.array([3, 7]), master.table)
+    clock.advance(100.0)
+    join.informed(0.0)
+    completed(join, clock, pa.array([3, 7]))
+    assert join.sieve.has(codes([1, 2, 3])).tolist() == [True, True, False]
+
+
 def test_it_answers_only_as_long_as_the_feed_is_heard_and_goes_on_when_it_is_back(worth: None) -> None:
     join, clock = with_clock(MemoryMaster(master_table([1, 2, 3], "integers")))
     completed(join, clock, pa.array([1, 7]))

@@ -86,8 +86,11 @@ def _spared(seen: Seen, question: Question[Batched]) -> float:
 
 def _lost(size: Size, seen: Seen, question: Question[Batched]) -> float:
     """Of each second, for the sales that do have a row: fewer rows are kept, or fewer sales wait together."""
-    batch = max(1, round(question.stream.batch * (1 - seen.absent)))
+    have_a_row = 1 - min(1.0, seen.absent)
+    if not have_a_row:
+        return 0.0
+    batch = max(1, round(question.stream.batch * have_a_row))
     present = replace(question, stream=replace(question.stream, batch=batch, absent=0.0))
     left = replace(present, memory=present.memory - size.nbytes)
     slower = 1 / auto.predict(left).mu - 1 / auto.predict(present).mu
-    return seen.sales * (1 - seen.absent) * max(0.0, slower)
+    return seen.sales * have_a_row * max(0.0, slower)
