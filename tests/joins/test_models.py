@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.joins import Join, Options, make, recipe
+from pipeline.joins import Join, Options, make, predict, recipe
 from pipeline.joins.cost import hybridjoin as page_cost
 from pipeline.joins.cost import xhybridjoin as resident_cost
 from pipeline.joins.cost.frontstage import behind
@@ -71,6 +71,16 @@ def test_the_mean_processing_time_counts_sales_that_never_wait(master, name):
     waited = steps_waited(join, keys.slice(WINDOW))
     foreseen = recipe(name).model.predict(join.algorithm.question)
     assert foreseen.processing_time * foreseen.queries == pytest.approx(waited, rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["auto", "inlj", "fetch", "front stage + inlj"])
+def test_where_no_sale_has_a_row_the_models_say_what_they_say_where_hardly_any_has(name):
+    """It was a number divided by nothing, and looked for without end."""
+    R = Relation(R_t=1_000_000, v_R=58.0, words=1, row_bytes=148.0)
+    some, none = (
+        predict(name, 580_000, R, Options(stream=Stream(0.5, 125_000, absent=absent))).mu for absent in (0.9999, 1.0)
+    )
+    assert none == pytest.approx(some, rel=0.01)
 
 
 @pytest.mark.parametrize("absent", [0.05, 0.2, 0.5])

@@ -127,11 +127,10 @@ def _wanted(stream: Stream, R: Relation) -> tuple[Floats, Floats, Floats]:
     else:
         number, p = stream.over(R).buckets
         rows = np.ones(len(p))
-    p = np.maximum(p, _NEVER)
-    if not stream.absent:
-        return number, p, rows
-    parts = [(1 - stream.absent) * p, stream.absent * p]
-    return np.tile(number, 2), np.concatenate(parts), np.concatenate([rows, np.zeros(len(rows))])
+    if stream.absent:
+        number, rows = np.tile(number, 2), np.concatenate([rows, np.zeros(len(rows))])
+        p = np.concatenate([(1 - stream.absent) * p, stream.absent * p])
+    return number, np.maximum(p, _NEVER), rows
 
 
 def _come(number: Floats, p: Floats, h: float, L: float) -> float:
