@@ -96,6 +96,7 @@ class Dimension:
         changed = news.forgets(self.contract.name, self._known)
         if changed is None or len(changed):
             self.join.changed(changed)
+        self._told_until = news.told_until.get(self.contract.name, 0.0)
         self.join.informed(news.age(self.contract.name, time.time()))
         self._known = news.settled
 
@@ -154,13 +155,16 @@ class Dimension:
         After every other step, None. What a caller does meanwhile is not the join's time.
         """
         positions = np.arange(len(key), dtype=np.int64)
+        news_is_older = ~((sent > 0) & (sent <= self._told_until))
         admitted_at = np.empty(len(key))
         served: list[Served] = []
         offered = rows = 0
         began = time.perf_counter()
         while offered < len(key) or self.join.pending:
             # The join is filled before it reads: the more sales wait, the more of them a read serves.
-            while offered < len(key) and (taken := self.join.offer(positions[offered:], key.slice(offered))):
+            while offered < len(key) and (
+                taken := self.join.offer(positions[offered:], key.slice(offered), news_is_older[offered:])
+            ):
                 admitted_at[offered : offered + taken] = time.monotonic()
                 self._queue_wait += Histogram.of(time.time() - sent[offered : offered + taken])
                 offered += taken

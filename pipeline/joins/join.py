@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +30,8 @@ from pipeline.joins.parts.keycodes import LONG_KEY_BYTES, KeyCoder, picked
 from pipeline.joins.recipe import Options, Recipe, relation
 from pipeline.joins.sieve import Sieve
 from pipeline.master.port import Master
+
+Flags = npt.NDArray[np.bool_]
 
 
 class Join:
@@ -52,10 +55,11 @@ class Join:
         has_sieve = recipe.has_sieve and self.relation.unique and workplace.question.settings.key_filter
         self.sieve = Sieve(workplace) if has_sieve else None
 
-    def offer(self, positions: Positions, keys: pa.Array) -> int:
+    def offer(self, positions: Positions, keys: pa.Array, news_is_older: Flags | None = None) -> int:
         """Admit as many of these sales, from the front, as the budget allows; say how many.
 
-        `positions` ascend, within a call and from call to call, until nothing is pending.
+        `positions` ascend, within a call and from call to call, until nothing is pending. `news_is_older`: of these
+        sales it is not told yet what was there when they were sent, so the master is asked for a key that is new.
         """
         most = min(self._longest_offer, self.algorithm.room) if self._held < self._longest_offer else 0
         positions, keys = positions[:most], keys.slice(0, most)
@@ -65,7 +69,7 @@ class Join:
         positions = positions[: len(keys)]
         sieve = self.sieve if self.knows_all_keys else None
         if keys.null_count or sieve:
-            taken = self._admit_some(positions, keys, sieve)
+            taken = self._admit_some(positions, keys, sieve, news_is_older)
         else:
             taken = self.algorithm.admit(positions, self.coder.encode(keys, self._asks_by_key))
         self.statistics.offered += taken
@@ -167,13 +171,18 @@ class Join:
         if self.sieve:
             self.sieve.check()
 
-    def _admit_some(self, positions: Positions, keys: pa.Array, sieve: Sieve | None) -> int:
+    def _admit_some(
+        self, positions: Positions, keys: pa.Array, sieve: Sieve | None, news_is_older: Flags | None
+    ) -> int:
         """All but those that have no row for certain: a null key is the unknown member at once, and so is one that is
         none of R's. They ask nothing, and take no place in the queue."""
         asked = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
         codes = self.coder.encode(keys.drop_null(), self._asks_by_key)
         if sieve and len(asked):
-            there = np.flatnonzero(sieve.has(codes))
+            may_be_there = sieve.has(codes)
+            if news_is_older is not None:
+                may_be_there |= news_is_older[asked]
+            there = np.flatnonzero(may_be_there)
             asked, codes = asked[there], picked(codes, there)
         admitted = self.algorithm.admit(positions[asked], codes) if len(asked) else 0
         taken = len(keys) if admitted == len(asked) else int(asked[admitted])

@@ -40,11 +40,11 @@ class Sieve:
         kept true by the feed: a key that is told as changed is noted, and so asked for. A key that it does not have is
         absent.
 
-        That is certain. Until when the feed has told all comes with each batch's news. A key that R got later may be
-        taken for absent, if that is no longer ago than `absent_staleness`, as it may when its absence is remembered; it
-        does not answer else. A key that was told since changes are noted, is noted. One that was told before had been
-        logged ten seconds before the first slice was read, or more: then others can read it, even if the server
-        committed it late, or is a replica of it that lags. So a slice has it, or it has gone, which is told, too.
+        That is certain. Until when the feed has told all comes with each batch's news. Of a sale that was sent later it
+        is not known what was there then: the master is asked for its key (`Join.offer`), and for all keys when that was
+        longer ago than `absent_staleness`. A key that was told since changes are noted, is noted. One that was told
+        before had been logged ten seconds before the first slice was read, or more: then others can read it, even if
+        the server committed it late, or is a replica of it that lags. So a slice has it, or it has gone, which is told.
 
         What no feed can see is bounded by `max_staleness`, as with rows: it is made anew that long after its first
         slice. Where the feed names no keys, or a worker has missed some, it begins anew at once. Keys that go stay

@@ -9,7 +9,7 @@ import weakref
 from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -368,6 +368,23 @@ def test_a_batch_tells_that_there_is_one_and_what_it_spared_and_expects_no_hits_
         found = product.answer()
         assert (found.key_filters, found.counts.ruled_out, found.predicted_hits) == (there, unasked, expected)
         assert (found + found).key_filters == 2 * there
+
+
+def test_a_sale_that_was_sent_after_what_is_told_is_asked_for(worth: None) -> None:
+    master = MemoryMaster(master_table([1, 2, 3], "integers"))
+    join, clock = with_clock(master)
+    product, sent = Dimension(dimension({"n": "int64"}), join), datetime.now(timezone.utc)
+    completed(join, clock, pa.array([2, 8, 8, 9]))
+    never = datetime(1969, 12, 31, 23, 59, 59, 999_000, timezone.utc)  # a message without a timestamp
+    times = pa.array([sent, sent - timedelta(seconds=2), never], pa.timestamp("us", "UTC"))
+    sales = pa.table({columns.of_sale("n"): pa.array([7, 9, 10]), columns.TIMESTAMP: times})
+    master.replace(master_table([1, 2, 3, 7], "integers"))  # which the feed has not told yet
+    product.begin_batch(News(told_until={"thing": sent.timestamp() - 1}))
+    [found] = enrich(sales, [product], WorkerSettings())
+    assert [key != -1 for key in found[columns.of_dimension("thing", columns.SURROGATE_KEY)].to_pylist()] == [
+        True, False, False,
+    ]  # fmt: skip
+    assert product.answer().counts.ruled_out == 1
 
 
 @pytest.mark.parametrize("name", sorted(set(JOINS) - {"auto"}))

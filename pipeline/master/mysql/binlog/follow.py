@@ -74,8 +74,9 @@ class BinlogFeed:
         self._found.clear()  # of a transaction that was broken off: it will be told whole
         if not place:
             yield Changes(all_of=frozenset(self._dimensions), place=str(self._place))
-        stream = EventStream(driver, self._place, _SILENCE)
+        stream, waits_since = EventStream(driver, self._place, _SILENCE), time.time()
         for event in stream.events():
+            waited_since, waits_since = waits_since, time.time()
             if event is None:
                 piece = self._told_so_far(caught_up=True)
                 yield piece
@@ -88,7 +89,7 @@ class BinlogFeed:
             except events.UNREADABLE as error:
                 raise LogDamaged.near(f"{stream.file}:{stream.offset}", error) from error
             if event.kind in events.HEARTBEATS:  # which the server sends when there is nothing more
-                self._until = time.time()
+                self._until = waited_since
             if ends:
                 self._place, self._at = Place(server, stream.file, stream.offset), float(event.at)
                 self._until = max(self._until, min(self._at, time.time()))
