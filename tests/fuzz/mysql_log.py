@@ -57,7 +57,9 @@ class _Server:
         if "SHOW GLOBAL VARIABLES" in self._asked:
             rows = [("log_bin", "ON"), ("binlog_format", "ROW"), ("server_uuid", "u")]
         elif "STATUS" in self._asked:
-            rows = [("log.000001", "4")]
+            rows = [("log.000001", "4", "", "")]
+        elif "SHOW CREATE TABLE" in self._asked:
+            rows = [("whole", "CREATE TABLE `whole` (`n` bigint)")]
         elif "binlog_checksum" in self._asked and "SELECT" in self._asked:
             rows = [("NONE",)]
         elif "information_schema.COLUMNS" in self._asked:

@@ -357,6 +357,22 @@ def test_of_a_table_whose_keys_a_foreign_key_may_change_it_is_not_said_that_all_
     feed.close()
 
 
+def test_who_may_read_only_some_columns_hears_of_changes_and_not_that_all_is_told(server):
+    server.table("code VARCHAR(20)", [["ale"]])
+    server.execute("CREATE USER 'narrow'@'%' IDENTIFIED BY 'narrow'")
+    server.execute("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'narrow'@'%'")
+    server.execute("GRANT SELECT (code, sk, changed) ON t TO 'narrow'@'%'")
+    server.execute("GRANT SELECT ON marker TO 'narrow'@'%'")
+    try:
+        feed = Followed(server, {"code": "string"}, user="narrow", password=Secret("narrow"))
+        server.execute("INSERT INTO t (code, sk) VALUES ('bun', 2)")
+        assert feed.told() == {b"bun"}
+        assert feed.until.keys() >= {"marker"}
+        feed.close()
+    finally:
+        server.execute("DROP USER 'narrow'@'%'")
+
+
 STANDS_ALONE = {"log_slave_updates": "OFF", "gtid_slave_pos": "", "wsrep_on": "OFF"}  # as MariaDB says it
 
 
