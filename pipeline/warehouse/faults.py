@@ -170,6 +170,15 @@ _OF_A_STORE = (
     ),
 )
 
+_OF_A_TABLE = (
+    _Fault(
+        r"DELTA_(?:METADATA_CHANGED|PROTOCOL_CHANGED|CONCURRENT_(?:APPEND|DELETE|WRITE))|Transaction conflict detected|"
+        r"(?:MetadataChanged|ProtocolChanged|ConcurrentWrite)Exception",
+        "another's commit to a table came in between",
+        "Nothing is lost: start the same again.",
+    ),
+)
+
 # By the first letters of the scheme: what a bucket is called, and which options matter.
 _FAMILIES = {
     "s3": ("bucket", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
@@ -181,7 +190,7 @@ _FAMILIES = {
 def sentence(place: Place, said: str) -> str | None:
     """What the system said about a place; None if that is about something else."""
     said = said.replace(place.uri, "")  # a folder may be called anything
-    for fault in _OF_A_DISK if place.is_local else _OF_A_STORE:
+    for fault in (*_OF_A_TABLE, *(_OF_A_DISK if place.is_local else _OF_A_STORE)):
         if re.search(fault.pattern, said, re.IGNORECASE):
             words = _words(place, said)
             return f"{place}: {fault.is_so.format(**words)}. {fault.remedy.format(**words)}"

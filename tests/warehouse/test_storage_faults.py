@@ -173,6 +173,19 @@ def test_a_failure_of_something_else_is_not_laid_to_the_storage(said: str, path:
     assert places.sentence_of(said, wanted) is None
 
 
+@pytest.mark.parametrize("path", ["s3a://lake/shop", "/lake"])
+def test_a_commit_that_another_s_came_in_between_of_is_told_and_not_where_delta_s_pages_are(path: str) -> None:
+    said = (
+        "[DELTA_METADATA_CHANGED] MetadataChangedException: The metadata of the Delta table has been changed by a"
+        ' concurrent update. Please try the operation again.\nConflicting commit: {"operation":"SET TBLPROPERTIES"}\n'
+        "Refer to https://docs.delta.io/latest/concurrency-control.html for more details."
+    )
+    told = (
+        f"warehouse.path = {path}: another's commit to a table came in between. Nothing is lost: start the same again."
+    )
+    assert sentence(Place("warehouse.path", path), said) == told
+
+
 STORE = Place("warehouse.path", "s3a://lake/shop", {"AWS_ENDPOINT_URL": "http://minio:9000"})
 
 
