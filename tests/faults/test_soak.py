@@ -9,14 +9,16 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.ports import LOOPBACK
-from tests.faults.soak import soak_page
+from tests.faults.soak import jvm_counters, soak_page
 from tests.faults.soak.kinds import KINDS, refused
 from tests.faults.soak.soak_run import soak
+from tests.faults.soak.watch import KINDS as KINDS_OF_PROCESSES
 from tests.kit import memory_cgroup
 from tests.kit.fault_proxy import FaultProxy
 
@@ -25,10 +27,16 @@ from tests.kit.fault_proxy import FaultProxy
 @pytest.mark.timeout(400)
 def test_after_a_few_faults_of_the_soak_the_checker_finds_nothing_wrong(tmp_path: Path) -> None:
     kinds = ["driver killed", "line to Kafka: reset", "database frozen"]
-    records = soak(tmp_path, seed=1, faults=3, kinds=kinds)
+    records = soak(tmp_path, seed=1, faults=3, kinds=kinds, watched=True)
     assert sorted(record["kind"] for record in records if "fault" in record) == sorted(kinds)
     assert records[-1]["ok"], records[-1]["wrong"]
     assert records[-1]["messages"] >= records[-1]["acknowledged"] > 0
+    [first, *_] = [record for record in records if "watch" in record]
+    assert first["processes"].keys() >= {"driver", "JVM", "parent of workers", "oldest worker"}
+    assert min(held["threads"] for held in first["processes"].values()) >= 1
+    assert first["heap"]["old generation"] > 0
+    assert first["tables"]["fact_sales"]["files of the table"] > 0
+    assert "spark" in first["temporary"]["names"]
 
 
 def test_a_kind_that_the_machine_cannot_do_is_named_with_what_it_lacks(
@@ -57,6 +65,41 @@ def test_a_fault_without_a_check_behind_it_is_not_counted_and_what_is_wrong_is_s
     assert "| broker killed | 1 | 61.0 | 61.0 | 1, exit code 2 |" in told
     bad = check | {"ok": False, "wrong": ["messages lost: 3"]}
     assert "Lost, doubled or wrong: **1** (messages lost: 3)" in soak_page.told({"soak-7.jsonl": [fault, check, bad]})
+
+
+def looked_at(minute: int, held: float) -> dict[str, Any]:
+    process = {"processes": 1, "megabytes": 500, "open files": held, "threads": 50, "oldest": 60 * minute}
+    table = {"files of the table": 9, "files on the disk": 100, "files of the log": 100}
+    return {
+        "watch": True, "second": 60.0 * minute, "driver": 1, "lived": 60 * minute, "maintained": [0], "sessions": 4,
+        "processes": dict.fromkeys(KINDS_OF_PROCESSES, process),
+        "heap": {"old generation": 100 + 10 * (minute % 7), "metaspace": 30},
+        "checkpoint": 200, "tables": {"facts": table}, "temporary": {"files": 3, "folders": 2, "bytes": 5_000},
+        "at": "2026-11-20T12:46:00.000", "seed": 31,
+    }  # fmt: skip
+
+
+def test_what_grows_while_a_job_is_watched_is_called_not_flat() -> None:
+    steady = soak_page.told({"soak-31.jsonl": [looked_at(minute, 300.0) for minute in range(115)]})
+    assert "Not flat: **nothing**." in steady
+    assert "| JVM: open files | 300 | 300 | 300 | 300 | 300 | yes |" in steady
+    assert "| JVM: heap in use, megabytes | 100 | 100 | 100 | 100 | 160 | yes |" in steady
+    assert "One driver lived through it;\nthe oldest was 114 minutes old, the oldest worker 114." in steady
+    leaking = soak_page.told({"soak-31.jsonl": [looked_at(minute, 300.0 + minute) for minute in range(115)]})
+    assert "| JVM: open files | 314 | 342 | 371 | 400 | 414 | **no** |" in leaking
+    warm = soak_page.told(
+        {"soak-31.jsonl": [looked_at(minute, 300.0 if minute < 20 else 400.0) for minute in range(115)]}
+    )
+    assert "Not flat: **nothing**." in warm
+
+
+def test_a_jvm_tells_its_numbers_without_being_asked() -> None:
+    name, words = b"java.threads.live\0\0\0", b"java.property\0\0\0"
+    number = struct.pack("<iiiBBBBi", 48, 20, 0, ord("J"), 0, 1, 1, 40) + name + struct.pack("<q", 291)
+    text = struct.pack("<iiiBBBBi", 40, 20, 4, ord("B"), 0, 5, 1, 36) + words + b"Java"
+    begin = struct.pack(">I", 0xCAFEC0C0) + bytes([1, 2, 0, 1]) + struct.pack("<iiqii", 0, 0, 0, 32, 2)
+    assert jvm_counters.numbers(begin + text + number) == {"java.threads.live": 291}
+    assert jvm_counters.counters(0) == {}
 
 
 RESET_ME = b"reset me"
@@ -104,7 +147,7 @@ def test_a_line_passes_on_what_comes_and_is_torn_cut_and_silent_when_told_to(lin
     with connected(line) as before, line.cut():
         with pytest.raises(ConnectionResetError):
             before.recv(4)
-        with connected(line) as meanwhile, pytest.raises(ConnectionResetError):
+        with pytest.raises(ConnectionResetError), connected(line) as meanwhile:  # or before it is connected
             meanwhile.recv(4)
     with connected(line) as client:
         with line.silent():

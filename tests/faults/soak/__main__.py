@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from tests.faults.soak import soak_page
-from tests.faults.soak.kinds import KINDS, refused
-from tests.faults.soak.soak_run import Record, append, soak
+from tests.faults.soak.kinds import END_THE_DRIVER, KINDS, refused
+from tests.faults.soak.soak_run import GROUP, Record, append, soak
 
 
 def main() -> None:
@@ -17,7 +17,10 @@ def main() -> None:
     words.add_argument("--faults", type=int, default=300)
     words.add_argument("--seed", type=int, default=7, help="of kinds, moments and the order of the algorithms")
     words.add_argument("--minutes", type=float, default=float("inf"), help="no fault begins later")
-    words.add_argument("--only", action="append", choices=list(KINDS), help="these kinds; may be repeated")
+    words.add_argument("--only", action="append", choices=list(KINDS), metavar="KIND", help="these; may be repeated")
+    words.add_argument("--driver-lives", action="store_true", help="all kinds but those that end the driver")
+    words.add_argument("--watch", action="store_true", help="each minute, what the job holds; with settings as shipped")
+    words.add_argument("--group", type=int, default=GROUP, help="faults between two looks of the checker")
     words.add_argument("--page", action="store_true", help="only write RESULTS.md anew")
     given = words.parse_args()
     if not given.page:
@@ -37,7 +40,10 @@ def main() -> None:
 
         folder = Path(tempfile.mkdtemp(prefix="millrace-soak-"))
         print(f"servers, tables and the job's log are in {folder}", flush=True)
-        soak(folder, given.seed, given.faults, given.minutes * 60, kinds, say)
+        if given.driver_lives and not given.only:
+            kinds = [kind for kind in kinds if kind not in END_THE_DRIVER]
+        more = {"group": given.group, "watched": given.watch}
+        soak(folder, given.seed, given.faults, given.minutes * 60, kinds, say, **more)
     soak_page.PAGE.write_text(soak_page.written())
 
 

@@ -16,7 +16,7 @@ from tests.faults.soak import kinds_of_clocks, kinds_of_failover, kinds_of_memor
 from tests.faults.soak.scene import Scene
 from tests.kit import memory_cgroup
 from tests.kit.fault_proxy import FaultProxy
-from tests.kit.running import wait_until
+from tests.kit.running import age, wait_until
 
 FEWEST_CONNECTIONS = 10  # MariaDB takes no smaller limit
 LONG = 3, 20  # seconds: some of them longer than what a client waits for one answer
@@ -44,9 +44,9 @@ def another_algorithm(scene: Scene) -> None:
 
 def worker_killed(scene: Scene) -> None:
     wait_until(lambda: bool(scene.job.workers()) or not scene.job.running, "a Python worker")
-    if workers := scene.job.workers():
+    if workers := sorted(scene.job.workers(), key=age):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(scene.moments.choice(workers), signal.SIGKILL)
+            os.kill(workers[0], signal.SIGKILL)  # the youngest: the oldest is watched
 
 
 def database_full_of_connections(scene: Scene) -> None:
@@ -146,6 +146,7 @@ KINDS: dict[str, Callable[[Scene], None]] = {
     **{f"line to Kafka: {how}": lambda scene, f=f: f(scene.to_kafka, scene) for how, f in _OF_LINES.items()},
     **{f"line to the database: {how}": lambda scene, f=f: f(scene.to_database, scene) for how, f in _OF_LINES.items()},
 }
+END_THE_DRIVER = ("driver killed", "driver killed at its start", "another algorithm")
 
 
 def refused() -> dict[str, str]:

@@ -27,7 +27,7 @@ from pipeline.joins import JOINS
 from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.kafka import KafkaBroker
 from pipeline.laptop.stack.ports import LOOPBACK
-from pipeline.laptop.stack.stack import Stack
+from pipeline.laptop.stack.stack import Stack, StackInfo
 from pipeline.plan import resolve
 from pipeline.reconcile import Verdict, reconcile
 from tests.faults.clock import jumping
@@ -43,6 +43,12 @@ RATE = 400.0  # sales a second
 LEADERS_WITHIN = 60.0  # seconds
 BETWEEN_LOOKS = 0.2
 PATIENCE = 240.0  # seconds for a job to have all that was sent when the fault was over
+JAVA_OPTIONS = "spark.conf.spark.driver.extraJavaOptions"
+
+
+def temporary_in(folder: Path) -> str:
+    """A JVM does not know of TMPDIR."""
+    return f"-Djava.io.tmpdir={folder}"
 
 
 class BrokerBehindLine(KafkaBroker):
@@ -65,12 +71,12 @@ class BrokerBehindLine(KafkaBroker):
 class Scene:
     """Everything a fault may break, and what tells whether it was mended."""
 
-    def __init__(self, folder: Path, moments: Random) -> None:
+    def __init__(self, folder: Path, moments: Random, as_shipped: bool = False) -> None:
         self.stack = Stack(folder / "stack", supervised=True)
         self.stack.kafka = BrokerBehindLine(self.stack.folder, supervised=True)
         self.stack.database = first_server(self.stack.folder)
         self.stack.servers = (self.stack.kafka, self.stack.database)
-        self.folder, self.moments = folder, moments
+        self.folder, self.moments, self.as_shipped = folder, moments, as_shipped
         self.clock = JumpingClock(folder) if jumping.is_possible() else None  # of the job
         joins = sorted(JOINS)
         moments.shuffle(joins)
@@ -94,14 +100,26 @@ class Scene:
                 FaultProxy(line, self.stack.database.port) as self.to_database,
             ):
                 info = replace(self.stack.info(), bootstrap=f"{LOOPBACK}:{at['line']}", port=line)
-                self.job = Job(self.folder, info, TOPIC, job__max_offsets_per_trigger="4000", job__trigger="500 ms")
-                self.job.environment = self.clock.environment if self.clock else {}
+                self.job = self._job(info)
+                self.job.environment |= self.clock.environment if self.clock else {}
                 self.start()
                 try:
                     yield self
                 finally:
                     if self.job.running:
                         self.job.kill()
+
+    def _job(self, info: StackInfo) -> Job:
+        """With a folder of its own for temporary files, so that what it leaves can be counted."""
+        job = Job(self.folder, info, TOPIC, job__trigger="500 ms")
+        if self.as_shipped:
+            del job.settings[JAVA_OPTIONS]
+        else:
+            job.settings["job.max_offsets_per_trigger"] = "4000"
+        (temporary := self.folder / "temporary").mkdir()
+        job.settings[JAVA_OPTIONS] = f"{job.settings.get(JAVA_OPTIONS, '')} {temporary_in(temporary)}".strip()
+        job.environment["TMPDIR"] = str(temporary)
+        return job
 
     def start(self) -> None:
         """Start the job, with other algorithms than the last time, one for each dimension."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,9 @@ from typing import Any
 
 from tests.faults.soak.kinds import KINDS
 from tests.faults.soak.scene import Scene
+from tests.faults.soak.upkeep import Upkeep
+from tests.faults.soak.watch import Watch
+from tests.kit.running import wait_until
 
 Record = dict[str, Any]
 
@@ -25,8 +29,13 @@ def soak(
     seconds: float = float("inf"),
     kinds: Sequence[str] = tuple(KINDS),
     say: Callable[[Record], None] = lambda record: None,
+    *,
+    group: int = GROUP,
+    watched: bool = False,
 ) -> list[Record]:
     """So many faults, or as many as begin within the seconds. Ends at once where the checker finds anything wrong.
+
+    Watched, the job has the settings that are shipped, its tables are looked after, and it is looked at each minute.
 
     Kinds and moments come from the seed; what the job was about in that moment does not, so a fault that found
     something is tried again by its kind (`--only`), more often than once.
@@ -40,22 +49,46 @@ def soak(
 
     moments = Random(seed)
     drawn = _drawn(kinds, moments)
-    with Scene(folder, moments).set() as scene:
+    with contextlib.ExitStack() as left:
+        scene = left.enter_context(Scene(folder, moments, as_shipped=watched).set())
+        look = left.enter_context(_watching(scene, tell)) if watched else lambda: None
         number = 0
         while number < faults and time.monotonic() < over:
             kind = ""
             try:
                 with scene.sales():
                     scene.recovered()  # a job that has read nothing yet is broken by the kinds that say so
-                    for _ in range(min(GROUP, faults - number)):
+                    for _ in range(min(group, faults - number)):
                         number, kind = number + 1, next(drawn)
                         tell(_fault(scene, number, kind))
+                        look()
+                        if time.monotonic() > over:
+                            break
                 tell(_check(scene))
             except AssertionError as error:  # the job did not recover
                 tell({"check": True, "ok": False, "wrong": [f"fault {number}, {kind}: {error}"], "messages": 0})
             if not records[-1]["ok"]:
                 break
     return records
+
+
+@contextlib.contextmanager
+def _watching(scene: Scene, tell: Callable[[Record], None]) -> Iterator[Callable[[], None]]:
+    with scene.sales():
+        wait_until(lambda: scene.job.committed() > 0, "the first facts")
+        scene.recovered()
+    upkeep, watch = Upkeep(scene.job), Watch(scene)
+
+    def look() -> None:
+        upkeep.go_on()
+        if watch.is_due:
+            tell({**watch.look(), "maintained": list(upkeep.ended)})
+
+    look()
+    try:
+        yield look
+    finally:
+        upkeep.close()
 
 
 def _drawn(kinds: Sequence[str], moments: Random) -> Iterator[str]:
