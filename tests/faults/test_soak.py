@@ -17,6 +17,7 @@ from pipeline.laptop.stack import ports
 from pipeline.laptop.stack.ports import LOOPBACK
 from tests.faults.soak import jvm_counters, soak_page
 from tests.faults.soak.kinds import KINDS, refused
+from tests.faults.soak.leaders import SceneOfThree
 from tests.faults.soak.soak_run import soak
 from tests.faults.soak.watch import KINDS as KINDS_OF_PROCESSES
 from tests.kit import memory_cgroup
@@ -48,6 +49,15 @@ def test_a_kind_that_the_machine_cannot_do_is_named_with_what_it_lacks(
     assert "memory cgroups of version 1" in not_here["worker out of memory"]
     assert "C compiler" in not_here["clock an hour ahead"]
     assert not_here.keys() < KINDS.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_sales_go_on_and_are_all_there_when_one_of_three_brokers_is_killed_that_led_them(tmp_path: Path) -> None:
+    records = soak(tmp_path, seed=1, faults=1, kinds=["leader killed"], stage=SceneOfThree)
+    assert [record.get("kind") for record in records] == ["leader killed", None]
+    assert records[-1]["ok"], records[-1]["wrong"]
+    assert records[-1]["messages"] >= records[-1]["acknowledged"] > 0
 
 
 def test_the_page_says_what_the_records_say() -> None:

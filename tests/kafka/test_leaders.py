@@ -31,16 +31,7 @@ class SecondBroker(KafkaBroker):
 
     def __init__(self, folder: Path, first: KafkaBroker) -> None:
         super().__init__(folder, supervised=True)
-        self._first = first
-
-    def _java(self, *arguments: str) -> list[str]:
-        [cluster] = [
-            line.removeprefix("cluster.id=")
-            for line in (self._first.data / "meta.properties").read_text().splitlines()
-            if line.startswith("cluster.id=")
-        ]
-        changed = (f"--cluster-id={cluster}" if a.startswith("--cluster-id=") else a for a in arguments)
-        return super()._java(*changed)
+        self._first, self.cluster = first, first.cluster
 
     def _properties(self, data: Path) -> str:
         own = {

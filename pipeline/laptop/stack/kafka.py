@@ -45,6 +45,11 @@ class KafkaBroker(Server):
     def bootstrap(self) -> str:
         return f"{LOOPBACK}:{self.port}"
 
+    @cached_property
+    def cluster(self) -> str:
+        """What its data folder is made for, where there is none yet."""
+        return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
     def prepare(self) -> None:
         if "," in str(self.folder):
             raise ServerFailed(f"kafka: takes {self.folder} for a list, because of the comma. Choose another --folder.")
@@ -53,10 +58,9 @@ class KafkaBroker(Server):
         if self.data.exists():
             return
         with self.unfinished_data() as unfinished:
-            cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             properties = unfinished.with_name("server.properties")
             properties.write_text(self._properties(unfinished))
-            options = [f"--cluster-id={cluster}", f"--config={properties}"]
+            options = [f"--cluster-id={self.cluster}", f"--config={properties}"]
             format = self._java(*_FOR_SECONDS, "kafka.tools.StorageTool", "format", *options)
             self.run("format its data folder", format)
 
@@ -74,9 +78,11 @@ class KafkaBroker(Server):
         except KafkaException:
             return False
 
-    def create_topic(self, name: str, partitions: int = 4, config: Mapping[str, str] | None = None) -> None:
+    def create_topic(
+        self, name: str, partitions: int = 4, config: Mapping[str, str] | None = None, copies: int = 1
+    ) -> None:
         """Create a topic and return when it can be written."""
-        topic = NewTopic(name, partitions, replication_factor=1, config=dict(config or {}))
+        topic = NewTopic(name, partitions, replication_factor=copies, config=dict(config or {}))
         admin = self._admin()
         admin.create_topics([topic])[name].result(30)
         self._await_partitions(name, partitions)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.faults.soak import soak_page
 from tests.faults.soak.kinds import END_THE_DRIVER, KINDS, refused
+from tests.faults.soak.leaders import OF_LEADERS, SceneOfThree
+from tests.faults.soak.scene import Scene
 from tests.faults.soak.soak_run import GROUP, Record, append, soak
 
 
@@ -17,7 +19,10 @@ def main() -> None:
     words.add_argument("--faults", type=int, default=300)
     words.add_argument("--seed", type=int, default=7, help="of kinds, moments and the order of the algorithms")
     words.add_argument("--minutes", type=float, default=float("inf"), help="no fault begins later")
-    words.add_argument("--only", action="append", choices=list(KINDS), metavar="KIND", help="these; may be repeated")
+    words.add_argument(
+        "--only", action="append", choices=[*KINDS, *OF_LEADERS], metavar="KIND", help="these kinds; may be repeated"
+    )
+    words.add_argument("--brokers", type=int, default=1, choices=(1, 3), help="3: copies, and faults of who leads")
     words.add_argument("--driver-lives", action="store_true", help="all kinds but those that end the driver")
     words.add_argument("--watch", action="store_true", help="each minute, what the job holds; with settings as shipped")
     words.add_argument("--group", type=int, default=GROUP, help="faults between two looks of the checker")
@@ -30,7 +35,6 @@ def main() -> None:
                 words.error(f"{kind}: {not_here[kind]}")
         for kind, reason in () if given.only else not_here.items():
             print(f"left out: {kind}: {reason}", flush=True)
-        kinds = given.only or tuple(kind for kind in KINDS if kind not in not_here)
         raw = soak_page.RAW / f"soak-{given.seed}.jsonl"
         raw.unlink(missing_ok=True)
 
@@ -40,9 +44,13 @@ def main() -> None:
 
         folder = Path(tempfile.mkdtemp(prefix="millrace-soak-"))
         print(f"servers, tables and the job's log are in {folder}", flush=True)
-        if given.driver_lives and not given.only:
-            kinds = [kind for kind in kinds if kind not in END_THE_DRIVER]
-        more = {"group": given.group, "watched": given.watch}
+        stage, able = (
+            (Scene, [kind for kind in KINDS if kind not in not_here])
+            if given.brokers == 1
+            else (SceneOfThree, [*OF_LEADERS])
+        )
+        kinds = given.only or [kind for kind in able if not (given.driver_lives and kind in END_THE_DRIVER)]
+        more = {"group": given.group, "watched": given.watch, "stage": stage}
         soak(folder, given.seed, given.faults, given.minutes * 60, kinds, say, **more)
     soak_page.PAGE.write_text(soak_page.written())
 

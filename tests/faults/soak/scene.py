@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle
@@ -92,15 +92,13 @@ class Scene:
         with self.stack:
             with self.stack.database.connect("owner") as connection:
                 seed(connection, SIZES, progress=False)
-            self.stack.kafka.create_topic(TOPIC, PARTITIONS)
+            self._create_topic()
             [line] = ports.choose(1)
-            at = self.stack.kafka.ports
             with (
-                FaultProxy(at["line"], at["job"]) as self.to_kafka,
+                self._way_to_kafka() as bootstrap,
                 FaultProxy(line, self.stack.database.port) as self.to_database,
             ):
-                info = replace(self.stack.info(), bootstrap=f"{LOOPBACK}:{at['line']}", port=line)
-                self.job = self._job(info)
+                self.job = self._job(replace(self.stack.info(), bootstrap=bootstrap, port=line))
                 self.job.environment |= self.clock.environment if self.clock else {}
                 self.start()
                 try:
@@ -108,6 +106,21 @@ class Scene:
                 finally:
                     if self.job.running:
                         self.job.kill()
+
+    @property
+    def bootstrap(self) -> str:
+        """For all but the job."""
+        return self.stack.kafka.bootstrap
+
+    def _create_topic(self) -> None:
+        self.stack.kafka.create_topic(TOPIC, PARTITIONS)
+
+    @contextmanager
+    def _way_to_kafka(self) -> Iterator[str]:
+        """What the job is told of it."""
+        at = self.stack.kafka.ports
+        with FaultProxy(at["line"], at["job"]) as self.to_kafka:
+            yield f"{LOOPBACK}:{at['line']}"
 
     def _job(self, info: StackInfo) -> Job:
         """With a folder of its own for temporary files, so that what it leaves can be counted."""
@@ -143,8 +156,7 @@ class Scene:
             while not over.is_set():
                 workload = Workload(topics={TOPIC: 1.0}, sizes=SIZES, first_sale=self._next_sale, **shares)
                 try:
-                    bootstrap = self.stack.kafka.bootstrap
-                    sent = generate(bootstrap=bootstrap, workload=workload, rate=RATE, progress=False, stop=over)
+                    sent = generate(bootstrap=self.bootstrap, workload=workload, rate=RATE, progress=False, stop=over)
                 except SendFailed as failed:  # the broker is away
                     if failed.sent is None:
                         over.wait(0.2)
@@ -165,13 +177,13 @@ class Scene:
             over.set()
             sending.join()
 
-    def sent(self) -> int:
+    def sent(self, partitions: Iterable[int] = range(PARTITIONS)) -> int:
         """All messages that the broker has."""
-        asked = {TopicPartition(TOPIC, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(TOPIC, partition): OffsetSpec.latest() for partition in partitions}  # type: ignore[no-untyped-call]
         deadline = time.monotonic() + LEADERS_WITHIN
         while True:
             # A client that meets a broker in its first second may hold on to what it was told there.
-            admin = AdminClient({"bootstrap.servers": self.stack.kafka.bootstrap, "log_level": 0})
+            admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
             try:
                 answers = admin.list_offsets(asked, request_timeout=5)
                 return sum(done.result(10).offset for done in answers.values())

@@ -9,6 +9,7 @@ from statistics import median
 
 from pipeline.joins import JOINS
 from tests.faults.soak import watch_page
+from tests.faults.soak.leaders import OF_LEADERS
 from tests.faults.soak.soak_run import Record, read
 
 HERE = Path(__file__).parents[1]
@@ -50,7 +51,10 @@ def told(runs: Mapping[str, Sequence[Record]]) -> str:
     ]
     if unchecked:
         lines += [f"Not counted, because no check followed them before their run was ended: {unchecked}.", ""]
-    lines += ["A recovery ends when the tables have all that the broker had when the fault was mended: seconds.", ""]
+    lines += ["A recovery ends when the tables have all that the broker had when the fault was mended: seconds."]
+    if any(fault["kind"] in OF_LEADERS for fault in faults):
+        lines += ["Where a leader goes, of three brokers, it begins then and ends before that broker is back."]
+    lines += [""]
     watched = [line for name, records in runs.items() for line in watch_page.told(name, records)]
     return "\n".join([*lines, *_table(faults), "", *watched, *_runs(runs)]) + "\n"
 

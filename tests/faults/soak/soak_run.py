@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from tests.faults.soak.kinds import KINDS
+from tests.faults.soak.leaders import OF_LEADERS
 from tests.faults.soak.scene import Scene
 from tests.faults.soak.upkeep import Upkeep
 from tests.faults.soak.watch import Watch
@@ -32,6 +33,7 @@ def soak(
     *,
     group: int = GROUP,
     watched: bool = False,
+    stage: type[Scene] = Scene,
 ) -> list[Record]:
     """So many faults, or as many as begin within the seconds. Ends at once where the checker finds anything wrong.
 
@@ -50,7 +52,7 @@ def soak(
     moments = Random(seed)
     drawn = _drawn(kinds, moments)
     with contextlib.ExitStack() as left:
-        scene = left.enter_context(Scene(folder, moments, as_shipped=watched).set())
+        scene = left.enter_context(stage(folder, moments, as_shipped=watched).set())
         look = left.enter_context(_watching(scene, tell)) if watched else lambda: None
         number = 0
         while number < faults and time.monotonic() < over:
@@ -101,9 +103,9 @@ def _fault(scene: Scene, number: int, kind: str) -> Record:
     scene.wait(0, 1.5)
     scene.ended.clear()
     before, began = scene.algorithms, time.monotonic()
-    KINDS[kind](scene)
+    without = {**KINDS, **OF_LEADERS}[kind](scene)  # seconds until it went on, before anything was mended
     lasted = time.monotonic() - began
-    recovery = scene.recovered()
+    recovery = max(scene.recovered(), without or 0.0)
     return {
         "fault": number, "kind": kind, "algorithm": before, "algorithm_after": scene.algorithms,
         "lasted": round(lasted, 2), "recovery": round(recovery, 2), "ended": list(scene.ended),
