@@ -35,6 +35,8 @@ _SPARK_CONF = {
     # Listing a table takes 10 000 tasks otherwise: minutes for a table of a few files.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",  # checked here, table by table
+    # Delta takes no notice of the hours that VACUUM is told otherwise: only of none.
+    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
 }
 _HOURS = {"hour": 1, "day": 24, "week": 168}
 

@@ -169,6 +169,16 @@ def test_vacuum_deletes_what_killed_tasks_left_long_ago_and_nothing_younger(spar
     assert numbers(plan) == EVERYTHING
 
 
+def test_vacuum_spares_what_left_the_table_within_as_many_hours_as_are_said(spark, plan, warehouse) -> None:
+    folder = files_of(plan, CLOSED)[0].parent
+    for hours in (1, 30):
+        (left := folder / f"{hours}.parquet").write_bytes(b"half a file")
+        os.utime(left, times=(time.time() - hours * 3600,) * 2)
+    said(spark, plan, steps=("vacuum",), retain_hours=24, forced=frozenset({"facts", "rejects"}))
+    assert ((folder / "1.parquet").exists(), (folder / "30.parquet").exists()) == (True, False)
+    assert numbers(plan) == EVERYTHING
+
+
 def test_a_shorter_retention_is_refused_unless_the_table_is_named(spark, plan, warehouse) -> None:
     with pytest.raises(WarehouseRefused, match=r"below the 168 h .* --force facts"):
         said(spark, plan, retain_hours=0)
