@@ -44,11 +44,9 @@ def main() -> None:
 
         folder = Path(tempfile.mkdtemp(prefix="millrace-soak-"))
         print(f"servers, tables and the job's log are in {folder}", flush=True)
-        stage, able = (
-            (Scene, [kind for kind in KINDS if kind not in not_here])
-            if given.brokers == 1
-            else (SceneOfThree, [*OF_LEADERS])
-        )
+        stage, able = Scene, [kind for kind in KINDS if kind not in not_here]
+        if given.brokers == 3:
+            stage, able = SceneOfThree, [*OF_LEADERS]
         kinds = given.only or [kind for kind in able if not (given.driver_lives and kind in END_THE_DRIVER)]
         more = {"group": given.group, "watched": given.watch, "stage": stage}
         soak(folder, given.seed, given.faults, given.minutes * 60, kinds, say, **more)
