@@ -48,7 +48,7 @@ bench-papers: setup ## what is missing of the papers' experiments on declared di
 	$(VENV)/millrace bench run $(ARGS) --results tests/benchmarks/results/papers
 	$(VENV)/millrace bench compare --results tests/benchmarks/results/papers --to tests/benchmarks/RESULTS.md
 
-bench-peers: setup ## Millrace beside a loop by hand, Flink and Spark, by turns; wants an hour and a quiet machine
+bench-peers: setup ## Millrace beside a loop by hand, Flink, Redpanda Connect and Spark, by turns; wants an hour and a quiet machine
 	$(VENV)/python -m tests.benchmarks.peers.run $(ARGS)
 
 lint: setup ## format, rules, types, and who may import whom

@@ -25,7 +25,7 @@ class NoGo(MillraceError):
 
 
 def fetch() -> Path:
-    """The program; the first time 100 MB are fetched and it is compiled for some minutes."""
+    """The program; the first time 110 MB are fetched, and compiled for some minutes."""
     home = downloads.folder("peers") / f"{_PROGRAM}-{fingerprint()}"
     with downloads.locked("peers"):
         if not home.exists():

@@ -28,13 +28,13 @@ from typing import Any
 from pipeline.generate.keys import DIMENSIONS, Sizes
 from pipeline.laptop.stack.supervisor import start_time
 from tests.benchmarks.end_to_end import RESULTS, host
-from tests.benchmarks.peers import answers, flink, loop, millrace, plot, servers, spark, table
+from tests.benchmarks.peers import answers, flink, loop, millrace, plot, redpanda, servers, spark, table
 from tests.benchmarks.peers.accounting import Snapshot, between, by_kind, peaks, snapshot
 from tests.benchmarks.peers.servers import CHECKED, CHECKED_SALES, TIMED, Servers
 from tests.benchmarks.peers.task import Peer, Task
 from tests.kit.running import descendants, wait_until
 
-PEERS = {peer.name: peer for peer in (loop.PEER, flink.PEER, spark.PEER, millrace.PEER)}
+PEERS = {peer.name: peer for peer in (loop.PEER, flink.PEER, redpanda.PEER, spark.PEER, millrace.PEER)}
 ROOT = Path(__file__).resolve().parents[3]
 WARM_UP, END = 0.2, 0.95  # shares of the sales: what is between them is steady
 _MOST_SECONDS = 3_600.0

@@ -18,7 +18,17 @@ from pipeline.generate.seed import seed
 from pipeline.generate.workload import Workload
 from pipeline.java import jars
 from pipeline.laptop.stack.stack import Stack, StackInfo
-from tests.benchmarks.peers import answers, flink_sql, loop, misses, progress, run, table
+from tests.benchmarks.peers import (
+    answers,
+    flink_sql,
+    loop,
+    misses,
+    progress,
+    redpanda_build,
+    redpanda_config,
+    run,
+    table,
+)
 from tests.benchmarks.peers.accounting import BROKER, CLIENT, KINDS, Snapshot, between, by_kind, processor_seconds
 from tests.benchmarks.peers.millrace import facts
 from tests.benchmarks.peers.task import Task
@@ -134,6 +144,39 @@ def test_flink_is_asked_for_a_left_join_a_dimension_with_a_cache_of_as_many_rows
     assert "blackhole" in sink
     assert query.count("LEFT JOIN") == 2
     assert "product.product_key, product.updated_at, product.category, product.brand, store.store_key" in query
+
+
+def test_redpanda_connect_asks_for_the_keys_of_a_batch_in_one_query_a_dimension_and_lets_null_keys_by(
+    tmp_path: Path,
+) -> None:
+    given = task(tmp_path, dimensions=("product", "customer"), bootstrap="broker:1", topic="sales", cores=3)
+    told = redpanda_config.configuration(given, 4195)
+    product, customer = (step["branch"] for step in told["pipeline"]["processors"])
+    assert told["input"]["redpanda"]["start_offset"] == "earliest"
+    assert told["pipeline"]["threads"] == 3
+    archive, ask, unarchive = product["processors"]
+    assert archive["archive"] == unarchive["unarchive"] == {"format": "json_array"}
+    assert "product.product_key, product.updated_at, product.category, product.brand FROM" in ask["sql_raw"]["query"]
+    assert "LEFT JOIN product ON product.product_code = wanted.k ORDER BY" in ask["sql_raw"]["query"]
+    assert "this.customer_number == null { deleted() }" in customer["request_map"]
+    assert told["output"] == {"reject_errored": {"drop": {}}}
+
+
+def test_redpanda_connect_writes_its_answer_down_where_one_is_asked_for(tmp_path: Path) -> None:
+    told = redpanda_config.configuration(task(tmp_path, keep=True), 4195)
+    assert told["pipeline"]["processors"][-1] == {
+        "mapping": "root.sale_id = this.sale_id\nroot.product_key = this.product.product_key | null"
+    }
+    assert told["output"]["reject_errored"]["file"]["path"].startswith(str(tmp_path))
+
+
+def test_without_go_redpanda_connect_says_what_to_install_or_to_leave_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(redpanda_build.NoGo, match="Install Go"):
+        redpanda_build.fetch()
 
 
 @pytest.mark.mysql
