@@ -221,9 +221,11 @@ def test_a_master_that_keeps_a_row_for_each_time_itself_is_refused_by_name(world
     world.batch_of(0, 0, 1)
     contract = world.folder / "contracts" / "dimensions" / "product.toml"
     contract.parent.mkdir(parents=True)
-    validity = '[validity]\nfrom = "valid_from"\nto = "valid_to"\nat = "sold_at"\n'
+    times = 'valid_from = "timestamp"\nvalid_to = "timestamp"\n'
+    validity = times + '[validity]\nfrom = "valid_from"\nto = "valid_to"\nat = "sold_at"\n'
     contract.write_text(f"{(schemas() / 'dimensions' / 'product.toml').read_text()}\n{validity}")
-    with pytest.raises(BadSetting, match=r"dimension product: product keeps a row for each time.*--dimension customer"):
+    said = r"dimension product: product keeps a row for each time.*--dimension customer"
+    with pytest.raises(BadSetting, match=said):
         world.under(f"contracts.folder={contract.parents[1]}").again(0)
 
 

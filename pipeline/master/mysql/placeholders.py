@@ -58,7 +58,10 @@ class MySqlPlaceholders:
             for statement in _SESSION:
                 ask(self._driver, statement)
         except pymysql.MySQLError as error:
-            raise BadSetting(f"inferred.user = {self._writer.user} is not let in: {error}.") from error
+            raise BadSetting(
+                f"inferred.user = {self._writer.user} is not let in: {error}. `millrace grants mysql` prints what it "
+                f"needs."
+            ) from error
         # As none is asked for, what is refused now is refused for every row: no right, a server that only reads.
         tried = self._ask([None for _ in self._key], "SELECT {} FROM DUAL WHERE FALSE")
         if tried.outcome is not Outcome.INSERTED:
