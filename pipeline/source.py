@@ -37,6 +37,10 @@ def _options(kafka: KafkaSettings) -> dict[str, str]:
         # Behind it, on the same connection, waits the one with which Spark ends each read (which offsets are there?):
         # half a second in every batch by Kafka's default. Between batches nothing is asked: an idle broker stays idle.
         "kafka.fetch.max.wait.ms": "1",
+        # A broker that hangs is given up after this, and another one asked: by Kafka's default after 30 s, which made a
+        # minute and a half in which nothing was read though the others led by then. How long all of them may be away
+        # is another time (default.api.timeout.ms), and stays.
+        "kafka.request.timeout.ms": "10000",
         **{f"kafka.{name}": value for name, value in kafka.java.items()},
     }
 

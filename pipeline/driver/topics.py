@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AclOperation, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from pipeline.config.settings import KafkaSettings
 from pipeline.driver.brokers import Brokers, Quiet
@@ -27,7 +27,10 @@ class Topics:
     def __init__(self, kafka: KafkaSettings, within: float = ANSWER_WITHIN) -> None:
         self._kafka, self._within = kafka, within
         self._brokers = Brokers(kafka.bootstrap, kafka.librdkafka, within)
-        self._admin = self._brokers.admin
+
+    @property
+    def _admin(self) -> AdminClient:
+        return self._brokers.admin
 
     def check(self) -> None:
         """Refuse topics that are not there: Spark would fail later, and less clearly."""
@@ -132,7 +135,14 @@ class Topics:
     def _answer(self, future: Any) -> Any:
         """It comes within the client's own time limit, or the client's word why not: always a KafkaException. A time
         limit of the same length here would be the first one half of the time, and is no KafkaException."""
-        return future.result(timeout=self._within + _SPARE)
+        try:
+            return future.result(timeout=self._within + _SPARE)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT:
+                # A client waits for the broker that it was told is the controller, for minutes and though the others
+                # are well: who asks again asks by one that knows of none.
+                self._brokers = Brokers(self._kafka.bootstrap, self._kafka.librdkafka, self._within)
+            raise
 
     def backlog(self, committed: dict[str, dict[str, int]]) -> dict[str, int]:
         """Messages by topic behind the offsets the last batch ended at. Spark commits no consumer-group offsets."""

@@ -20,7 +20,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from pipeline.errors import BadSetting
 from pipeline.kafka.client import Client, Login, Tls, tls_context
 
-_WITHIN = 30.0  # seconds until more of an answer comes
+_WITHIN = 10.0  # seconds until more of an answer comes; who hangs is given up, and asked who leads now
 _CONNECT_WITHIN = 10.0
 _MOST = 256 << 20  # bytes of an answer; what says to be longer is not a broker's
 _RENEWED_AT = 0.8  # of the time for which a broker lets a log-in count

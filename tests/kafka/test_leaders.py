@@ -1,24 +1,29 @@
-"""Two real brokers, one of which leads a partition, dies, comes back and leads again, while its messages are read."""
+"""Several real brokers, one of which leads a partition, or all of them, dies, comes back and leads again."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ElectionType, Producer, TopicPartition
+from confluent_kafka import ElectionType, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from pipeline.config.settings import WorkerSettings
+from pipeline.config.settings import KafkaSettings, WorkerSettings
+from pipeline.driver.topics import Topics
 from pipeline.kafka.client import client_of
 from pipeline.kafka.cluster import Cluster
 from pipeline.kafka.ranges import Range
 from pipeline.kafka.reader import messages
 from pipeline.laptop.stack.kafka import KafkaBroker
 from pipeline.laptop.stack.ports import LOOPBACK
+from pipeline.laptop.stack.process import Server
 from pipeline.laptop.stack.stack import start_on_free_ports
+from tests.kit.brokers import bootstrap, three
 from tests.kit.running import wait_until
 
 pytestmark = pytest.mark.slow
@@ -97,3 +102,22 @@ def test_a_partition_is_read_to_its_end_whoever_leads_it(brokers: tuple[KafkaBro
     assert found == list(range(MESSAGES))
     assert cluster.leader("sales", 0) == 2
     cluster.close()
+
+
+def test_the_job_s_client_hears_of_topics_from_the_others_when_the_broker_it_took_for_the_controller_is_gone(
+    tmp_path: Path,
+) -> None:
+    peers = three(tmp_path)
+    with ThreadPoolExecutor(len(peers)) as threads:
+        try:
+            list(threads.map(Server.start, peers))
+            peers[0].create_topic("sales", 3, copies=3)
+            topics = Topics(KafkaSettings(bootstrap=bootstrap(peers), topics=("sales",)), within=5)
+            [known] = topics.ids().values()
+            told = topics._admin.list_topics(timeout=10).controller_id
+            next(peer for peer in peers if peer.number == told).kill()
+            with contextlib.suppress(KafkaException):
+                topics.ids()
+            assert topics.ids() == {"sales": known}
+        finally:
+            list(threads.map(Server.stop, peers))
