@@ -37,12 +37,21 @@ def _options(kafka: KafkaSettings) -> dict[str, str]:
         # Behind it, on the same connection, waits the one with which Spark ends each read (which offsets are there?):
         # half a second in every batch by Kafka's default. Between batches nothing is asked: an idle broker stays idle.
         "kafka.fetch.max.wait.ms": "1",
-        # A broker that hangs is given up after this, and another one asked: by Kafka's default after 30 s, which made a
-        # minute and a half in which nothing was read though the others led by then. How long all of them may be away
-        # is another time (default.api.timeout.ms), and stays.
-        "kafka.request.timeout.ms": "10000",
+        **_of_planning(kafka),
         **{f"kafka.{name}": value for name, value in kafka.java.items()},
     }
+
+
+def _of_planning(kafka: KafkaSettings) -> dict[str, str]:
+    """How long Spark waits for an answer where it only plans. Who sets one of these times sets them all.
+
+    By Kafka's defaults a question to a leader that has just died, or hangs, is given up after a minute, and so nothing
+    is read for a minute though others lead after seconds. A third of it, asked three times as often, is as patient.
+    """
+    times = {"request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
+    if kafka.reader != "direct" or times.keys() & kafka.java.keys():
+        return {}
+    return {"fetchOffset.numRetries": "9", **{f"kafka.{name}": value for name, value in times.items()}}
 
 
 def windows(messages: Iterable[pa.RecordBatch], limits: WorkerSettings) -> Iterator[pa.Table]:
