@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import TimeoutError as NoWord
 from datetime import datetime
 from typing import Any
 
@@ -109,7 +110,8 @@ class Topics:
     def _described(self, **more: bool) -> dict[str, Any]:
         """What the broker says of each topic that is there."""
         wanted = TopicCollection(list(self._partitions()) if self._kafka.topic_pattern else list(self._kafka.topics))
-        asked = self._admin.describe_topics(wanted, request_timeout=self._within, **more) if wanted.topic_names else {}
+        admin = self._admin  # held until it has answered: without it no answer comes
+        asked = admin.describe_topics(wanted, request_timeout=self._within, **more) if wanted.topic_names else {}
         found = {}
         for topic, future in asked.items():
             try:
@@ -129,7 +131,8 @@ class Topics:
         return self._listed(asked)
 
     def _listed(self, asked: dict[TopicPartition, OffsetSpec]) -> dict[tuple[str, int], int]:
-        found = self._admin.list_offsets(asked, request_timeout=self._within) if asked else {}
+        admin = self._admin  # held until it has answered
+        found = admin.list_offsets(asked, request_timeout=self._within) if asked else {}
         return {(at.topic, at.partition): self._answer(done).offset for at, done in found.items()}
 
     def _answer(self, future: Any) -> Any:
@@ -139,10 +142,16 @@ class Topics:
             return future.result(timeout=self._within + _SPARE)
         except KafkaException as error:
             if error.args[0].code() == KafkaError._TIMED_OUT:
-                # A client waits for the broker that it was told is the controller, for minutes and though the others
-                # are well: who asks again asks by one that knows of none.
-                self._brokers = Brokers(self._kafka.bootstrap, self._kafka.librdkafka, self._within)
+                self._ask_anew()
             raise
+        except NoWord as error:
+            self._ask_anew()
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "Kafka's client gives no word")) from error
+
+    def _ask_anew(self) -> None:
+        """A client waits for the broker that it was told is the controller, for minutes and though the others are well.
+        Who asks again asks by one that knows of none."""
+        self._brokers = Brokers(self._kafka.bootstrap, self._kafka.librdkafka, self._within)
 
     def backlog(self, committed: dict[str, dict[str, int]]) -> dict[str, int]:
         """Messages by topic behind the offsets the last batch ended at. Spark commits no consumer-group offsets."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 from confluent_kafka import KafkaException
@@ -59,3 +61,16 @@ def test_a_broker_that_is_frozen_is_always_told_as_kafkas_word_which_callers_are
         topics = Topics(KafkaSettings(bootstrap=address, topics=("sales",)), within=0.3)
         with pytest.raises(KafkaException):
             topics.ids() if ask == "ids" else getattr(topics, ask)({"sales": {"0": 1}})
+
+
+def test_two_who_ask_a_frozen_broker_at_once_do_not_take_the_answer_from_each_other() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as other:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        topics = Topics(KafkaSettings(bootstrap=address, topics=("sales",)), within=1.0)
+        first = other.submit(topics.backlog, {"sales": {"0": 1}})
+        assert not wait([first], timeout=0.5).done
+        began = time.monotonic()
+        with pytest.raises(KafkaException):
+            topics.ids()
+        assert isinstance(first.exception(), KafkaException)
+        assert time.monotonic() - began < 5.0, "the one who came first had its client taken away"
