@@ -59,6 +59,7 @@ def soak(
             kind = ""
             try:
                 with scene.sales():
+                    wait_until(lambda: scene.job.committed() > 0, "the first facts")
                     scene.recovered()  # a job that has read nothing yet is broken by the kinds that say so
                     for _ in range(min(group, faults - number)):
                         number, kind = number + 1, next(drawn)
@@ -78,7 +79,6 @@ def soak(
 def _watching(scene: Scene, tell: Callable[[Record], None]) -> Iterator[Callable[[], None]]:
     with scene.sales():
         wait_until(lambda: scene.job.committed() > 0, "the first facts")
-        scene.recovered()
     upkeep, watch = Upkeep(scene.job), Watch(scene)
 
     def look() -> None:
