@@ -94,7 +94,11 @@ def test_what_grows_while_a_job_is_watched_is_called_not_flat() -> None:
     assert "Not flat: **nothing**." in steady
     assert "| JVM: open files | 300 | 300 | 300 | 300 | 300 | yes |" in steady
     assert "| JVM: heap in use, megabytes | 100 | 100 | 100 | 100 | 160 | yes |" in steady
-    assert "One driver lived through it;\nthe oldest was 114 minutes old, the oldest worker 114." in steady
+    assert "The oldest driver was 114 minutes old, the oldest worker 114." in steady
+    begun_anew = [looked_at(m, 300.0 + m) for m in range(85)] + [
+        looked_at(m, 300.0) | {"driver": 2} for m in range(85, 115)
+    ]
+    assert "| JVM: open files | 310 | 331 | 352 | 374 | 384 | **no** |" in soak_page.told({"soak-31.jsonl": begun_anew})
     leaking = soak_page.told({"soak-31.jsonl": [looked_at(minute, 300.0 + minute) for minute in range(115)]})
     assert "| JVM: open files | 314 | 342 | 371 | 400 | 414 | **no** |" in leaking
     warm = soak_page.told(

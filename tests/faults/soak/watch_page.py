@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -30,6 +31,7 @@ class Figure:
     of: Callable[[Record], float]
     since: int = 1
     by: Callable[[Sequence[float]], float] = median
+    outlives_drivers: bool = False
 
 
 def told(name: str, records: Sequence[Record]) -> list[str]:
@@ -40,8 +42,8 @@ def told(name: str, records: Sequence[Record]) -> list[str]:
     faults = sum("fault" in record for record in records)
     minutes = (looks[-1]["second"] - looks[0]["second"]) / 60
     codes = looks[-1]["maintained"]
-    figures = list(_figures(looks))
-    not_flat = [figure.name for figure in figures if not is_flat(figure, looks)]
+    figures = [(figure, looks if figure.outlives_drivers else _of_longest(looks)) for figure in _figures(looks)]
+    not_flat = [figure.name for figure, of in figures if not is_flat(figure, of)]
     ended = "all ended well" if not any(codes) else f"exit codes {codes}"
     return [
         f"## What the job held: {name}",
@@ -58,17 +60,25 @@ def told(name: str, records: Sequence[Record]) -> list[str]:
         "",
         "| what | first quarter | second | third | last | most | flat |",
         "|---|---|---|---|---|---|---|",
-        *(_row(figure, looks) for figure in figures),
+        *(_row(figure, of) for figure, of in figures),
         "",
     ]
+
+
+def _of_longest(looks: Sequence[Record]) -> list[Record]:
+    """Of the driver that was looked at most often: in another one whatever leaks begins anew."""
+    [(longest, _)] = Counter(look["driver"] for look in looks).most_common(1)
+    return [look for look in looks if look["driver"] == longest]
 
 
 def _of_lives(looks: Sequence[Record]) -> Iterator[str]:
     drivers = len({look["driver"] for look in looks})
     lived = max(look["lived"] for look in looks) / 60
     worker = max(look["processes"].get(OLDEST, {}).get("oldest", 0) for look in looks) / 60
-    yield "One driver lived through it;" if drivers == 1 else f"{drivers} drivers, one after the other;"
-    yield f"the oldest was {lived:.0f} minutes old, the oldest worker {worker:.0f}."
+    if drivers > 1:
+        yield f"There were {drivers} drivers, one after the other: what processes hold is told of the one that lived"
+        yield "longest, in quarters of its life."
+    yield f"The oldest driver was {lived:.0f} minutes old, the oldest worker {worker:.0f}."
 
 
 def is_flat(figure: Figure, looks: Sequence[Record]) -> bool:
@@ -101,10 +111,12 @@ def _figures(looks: Sequence[Record]) -> Iterator[Figure]:
     yield Figure("temporary files", lambda look: look["temporary"]["files"], by=max)
     yield Figure("temporary folders", lambda look: look["temporary"]["folders"], by=max)
     yield Figure("temporary files, kilobytes", lambda look: look["temporary"]["bytes"] / 1e3, by=max)
-    yield Figure("files of the checkpoint", lambda look: look["checkpoint"], by=max)
+    yield Figure("files of the checkpoint", lambda look: look["checkpoint"], 1, max, outlives_drivers=True)
     for table in sorted(looks[-1]["tables"]):
         for held, since in (("files of the table", 1), ("files on the disk", 2), ("files of the log", 2)):
-            yield Figure(f"{table}: {held}", lambda look, of=table, held=held: look["tables"][of][held], since, max)
+            yield Figure(
+                f"{table}: {held}", lambda look, of=table, held=held: look["tables"][of][held], since, max, True
+            )
 
 
 def _each(look: Record, kind: str, held: str) -> float:
