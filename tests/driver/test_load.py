@@ -89,5 +89,5 @@ def test_a_job_that_heals_asks_for_no_more_than_the_contract_either(
 
 def unknown(job: Job) -> int:
     """Facts without a product."""
-    keys = DeltaTable(f"{job.settings['warehouse.path']}/fact_sales").to_pyarrow_table(["product_key"])
+    keys = DeltaTable(f"{job.settings['warehouse.path']}/fact_sales").to_pyarrow_table(columns=["product_key"])
     return int((keys["product_key"].to_numpy() == -1).sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,14 +27,15 @@ from tests.kit.running import Job, wait_until
 CODES = product_codes(np.arange(60)).to_pylist()  # the last ten have no row at first
 
 
-def send(bootstrap: str, topic: str, codes: Sequence[str], round_: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+def send(bootstrap: str, topic: str, codes: Sequence[str], round_: int, ago: float = 0.0) -> None:
+    """As if they had been sent so many seconds ago."""
+    producer, sent = Producer({"bootstrap.servers": bootstrap}), round((time.time() - ago) * 1e3)
     for number, code in enumerate(codes):
         sale = {
             "sale_id": f"r{round_}-{number}", "sold_at": "2026-11-19T10:00:00Z", "store_code": "S-00001",
             "product_code": code, "customer_number": 1, "quantity": 1, "unit_price": 1.5, "currency": "EUR",
         }  # fmt: skip
-        producer.produce(topic, json.dumps(sale).encode())
+        producer.produce(topic, json.dumps(sale).encode(), timestamp=sent)
     producer.flush()
 
 

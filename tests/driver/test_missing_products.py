@@ -37,7 +37,7 @@ def test_missing_products_are_soon_not_asked_for_and_found_as_soon_as_they_come(
     def sell(some: list[str]) -> int:
         nonlocal sent
         number, sent = next(rounds), sent + len(some)
-        send(stack.info().bootstrap, topic, some, number)
+        send(stack.info().bootstrap, topic, some, number, ago=5.0)  # of later ones nothing is told yet
         job.wait_for(sent)
         return number
 

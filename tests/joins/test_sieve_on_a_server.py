@@ -116,7 +116,7 @@ def test_every_sale_gets_the_row_that_is_there_while_rows_come_go_and_get_other_
     product = Dimension(thing, make("auto", server.master(thing), 100_000, Options(clock=clock)))
     product.begin_batch(log.news())
     completed(product.join, clock, pack(table.sold(50)))
-    now = pa.array([0], pa.timestamp("us", "UTC")).take(pa.array(np.zeros(300, np.int64)))
+    long_ago = pa.array([1_000_000], pa.timestamp("us", "UTC")).take(pa.array(np.zeros(300, np.int64)))
     ruled_out = 0
     for turn in range(40):
         for _ in range(table.choose.randrange(4)):
@@ -131,7 +131,7 @@ def test_every_sale_gets_the_row_that_is_there_while_rows_come_go_and_get_other_
         product.begin_batch(news)
         assert product.join.knows_all_keys
         fields = {columns.of_sale(name): part for name, part in zip(table.types, sold, strict=True)}
-        [enriched] = enrich(pa.table({**fields, columns.TIMESTAMP: now}), [product], WorkerSettings())
+        [enriched] = enrich(pa.table({**fields, columns.TIMESTAMP: long_ago}), [product], WorkerSettings())
         found = enriched[columns.of_dimension("thing", columns.SURROGATE_KEY)].to_pylist()
         assert [sk != -1 for sk in found] == [key in there for key in pack(sold).to_pylist()]
         ruled_out += product.answer().counts.ruled_out
