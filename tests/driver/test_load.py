@@ -84,7 +84,7 @@ def test_a_job_that_heals_asks_for_no_more_than_the_contract_either(
     assert healed > SALES // 3
     assert statements <= 1.05 * STATEMENTS
     assert 0.5 * ROWS < rows_sent <= 1.05 * ROWS
-    assert 1 <= seen.most_sessions <= CONNECTIONS
+    assert 1 <= seen.most_sessions <= CONNECTIONS + 1  # the feed has a session of its own
 
 
 def unknown(job: Job) -> int:
