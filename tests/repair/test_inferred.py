@@ -198,6 +198,17 @@ def test_who_may_not_insert_and_who_reads_are_refused(world: World) -> None:
     assert products(world) == []
 
 
+def test_a_server_that_only_reads_is_refused_before_anything_is_noted(world: World) -> None:
+    world.write([old(0, "A")])
+    world.execute("SET GLOBAL read_only = ON")
+    try:
+        with pytest.raises(BadSetting, match=r"no placeholder row can be inserted into product: .*read.only"):
+            world.repair(infer=True)
+    finally:
+        world.execute("SET GLOBAL read_only = OFF")
+    assert not (world.folder / "warehouse" / "inferred_members").exists()
+
+
 def doctor(world: World) -> Finding:
     patient = Patient(world.plan.settings, world.plan, 5.0)
     [check] = placeholders.checks(patient)

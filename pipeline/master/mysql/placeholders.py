@@ -65,7 +65,10 @@ class MySqlPlaceholders:
         # As none is asked for, what is refused now is refused for every row: no right, a server that only reads.
         tried = self._ask([None for _ in self._key], "SELECT {} FROM DUAL WHERE FALSE")
         if tried.outcome is not Outcome.INSERTED:
-            raise BadSetting(f"no placeholder row can be inserted into {self._contract.table}: {tried.why}.")
+            raise BadSetting(
+                f"no placeholder row can be inserted into {self._contract.table}: {tried.why}. Nothing was inserted; "
+                f"run it against a server that takes such rows."
+            )
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -92,7 +92,9 @@ class BinlogFeed:
                 self._until = waited_since
             if ends:
                 self._place, self._at = Place(server, stream.file, stream.offset), float(event.at)
-                self._until = max(self._until, min(self._at, time.time()))
+                now = time.time()
+                before = self._until if self._until <= now else 0.0  # else the clock was set back
+                self._until = max(before, min(self._at, now))
                 if len(self._tables) >= _MOST_TABLES:
                     self._tables.clear()  # not before: rows may still come of several tables
                 if sum(map(len, self._found.values())) >= _MOST_KEYS:
