@@ -113,17 +113,18 @@ class Trial:
 
     def warm_up(self, sales: int = 0, cycles: float = 1.0, sales_a_cached_row: int = 100) -> None:
         """Serve waiting sales until as many left the queue as filled it (as often as the join needs to settle), and at
-        least `sales`; R was scanned so often, if it is; the rows in the cache were chosen from so many.
+        least `sales`; R was scanned so often, if it is; the rows that the cache has room for were chosen from so many.
 
         Of a join that keeps no rows, `sales` of the past leave nothing but pages in the pool: that is filled at once.
         """
         if self.master.pool_capacity and not self._keeps_rows:
             self._fill_pool(sales)
             sales = 0
+        rows = max(self.join.cached_rows, int(self.prediction.parameters.get("h_R", 0)))
         # At first all of a queue comes at once. What is wanted much leaves early, until the others have filled H.
         self._saturate(
             lambda: (
-                self.served >= max(1, sales, sales_a_cached_row * self.join.cached_rows)
+                self.served >= max(1, sales, sales_a_cached_row * rows)
                 and self._turned(0, 0, sales)
                 and (self.cycles >= cycles or not self.cycles)
             )
