@@ -23,7 +23,7 @@ from deltalake.exceptions import DeltaError
 from pipeline.config.settings import WarehouseSettings
 from pipeline.warehouse import storage
 from pipeline.warehouse.log import TableLog
-from pipeline.warehouse.partitions import Values, text
+from pipeline.warehouse.partitions import text
 
 log = logging.getLogger("millrace.merging")
 
@@ -44,6 +44,7 @@ class Merging:
     def __init__(self, warehouse: WarehouseSettings, tell: Tell) -> None:
         self._warehouse, self._tell = warehouse, tell
         self._new: Counter[str] = Counter()
+        self._found: dict[str, int] = {}  # small files of the fullest partition that an earlier job left
         self._thread = ThreadPoolExecutor(1, "merging")
         self._under_way: Future[None] | None = None
         # Spark's committer takes no part: on S3 its commits and deltalake's would overwrite each other.
@@ -51,29 +52,34 @@ class Merging:
 
     def committed(self, table: str, files: int) -> None:
         """A batch has added so many files. The first batch says nothing of those that were there: they are looked at,
-        too."""
+        and count like new ones, else a job that is often started anew would leave twice as many."""
         if not self._is_on or not files:
             return
         is_first = table not in self._new
-        self._new[table] += files
+        self._new[table] += files + self._found.pop(table, 0)
         is_idle = self._under_way is None or self._under_way.done()
         if is_idle and (is_first or self._new[table] >= self._warehouse.merge_files):
             self._new[table] = 0
-            self._under_way = self._thread.submit(self._look_at, table)
+            self._under_way = self._thread.submit(self._look_at, table, is_first)
 
     def close(self) -> None:
         """Wait for the merge under way."""
         self._thread.shutdown(wait=True)
 
-    def _look_at(self, table: str) -> None:
+    def _look_at(self, table: str, is_first: bool) -> None:
         began, files, into = time.monotonic(), 0, 0
         uri = storage.table_uri(self._warehouse, table)
         try:
             opened = TableLog(uri, self._warehouse.storage_options)
             for below, many in ((SMALL, self._warehouse.merge_files), (LARGE, _MANY_MIDDLING)):
-                for partition in _crowded_partitions(opened, below, many):
+                small = _small_files(opened, below)
+                # Others are left alone: somebody else may be merging them.
+                crowded = [partition for partition, number in small.items() if number >= many]
+                for partition in crowded:
                     done = self._merge(opened, partition, below)
                     files, into = files + done["numFilesRemoved"], into + done["numFilesAdded"]
+                if is_first and below == SMALL:
+                    self._found[table] = max((number for number in small.values() if number < many), default=0)
         except _FAILED as error:
             log.warning("%s: small files are not merged, and will be tried again: %s", uri, error)
             self._tell(files, time.monotonic() - began, failed=True)
@@ -83,10 +89,12 @@ class Merging:
             log.info("%s: %d small files became %d in %.1f s", uri, files, into, seconds)
             self._tell(files, seconds, failed=False)
 
-    def _merge(self, opened: TableLog, partition: Values, below: int) -> dict[str, Any]:
+    def _merge(self, opened: TableLog, partition: tuple[object, ...], below: int) -> dict[str, Any]:
         codec = self._warehouse.compression.upper()
+        columns = opened.table.metadata().partition_columns
         done = opened.table.optimize.compact(
-            partition_filters=[(name, "=", value or "") for name, value in partition.items()] or None,
+            partition_filters=[(name, "=", text(value) or "") for name, value in zip(columns, partition, strict=True)]
+            or None,
             target_size=below,
             max_concurrent_tasks=1,  # the other cores belong to the stream
             writer_properties=WriterProperties(compression=cast(Any, "UNCOMPRESSED" if codec == "NONE" else codec)),
@@ -96,8 +104,8 @@ class Merging:
         return done
 
 
-def _crowded_partitions(opened: TableLog, below: int, many: int) -> list[Values]:
-    """Those with so many files below this size. Others are left alone: somebody else may be merging them."""
+def _small_files(opened: TableLog, below: int) -> Counter[tuple[object, ...]]:
+    """How many files of each partition are below this size."""
     opened.refresh()
     live = pa.table(opened.table.get_add_actions(flatten=True))
     columns = opened.table.metadata().partition_columns
@@ -105,5 +113,4 @@ def _crowded_partitions(opened: TableLog, below: int, many: int) -> list[Values]
     for row in live.select([*(f"partition.{name}" for name in columns), "size_bytes"]).to_pylist():
         if row.pop("size_bytes") < below:
             small[tuple(row.values())] += 1
-    crowded = (values for values, files in small.items() if files >= many)
-    return [dict(zip(columns, map(text, values), strict=True)) for values in crowded]
+    return small

@@ -159,15 +159,31 @@ def test_merges_beside_commits_lose_and_double_nothing_and_no_reader_sees_a_gap(
 def test_so_many_files_have_to_come_before_it_looks_again(where):
     warehouse, told = opened(where), Told()
     at_work = Merging(where, told)
+    for number in range(5):
+        warehouse.commit(batch_of(where, number, [number]))
+    at_work.committed("facts", 5)
+    at_work._under_way.result()
+    assert told == [(5, False)]
+    for number in range(5, 10):
+        warehouse.commit(batch_of(where, number, [number]))
+    at_work.committed("facts", 4)
+    at_work._under_way.result()
+    assert told == [(5, False)]
+    at_work.committed("facts", 1)
+    at_work.close()
+    assert told == [(5, False), (6, False)]  # what the first made is small, too
+
+
+def test_the_files_that_an_earlier_job_left_count_like_new_ones(where):
+    warehouse, told = opened(where), Told()
     for number in range(4):
         warehouse.commit(batch_of(where, number, [number]))
-    at_work.committed("facts", 4)  # the first look: four files are few
-    at_work._under_way.result()
-    warehouse.commit(batch_of(where, 4, [4]))
-    at_work.committed("facts", 1)
+    at_work = Merging(where, told)
+    at_work.committed("facts", 1)  # the first look: four files are few
     at_work._under_way.result()
     assert told == []
-    at_work.committed("facts", 4)
+    warehouse.commit(batch_of(where, 4, [4]))
+    at_work.committed("facts", 1)
     at_work.close()
     assert told == [(5, False)]
 
