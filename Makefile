@@ -7,9 +7,9 @@ VENV := .venv/bin
 ARGS ?=
 # A worker a core and one more, each with servers of its own if its tests need any; what ARGS chooses goes without. One
 # that runs out of tests takes half of another's (loadgroup would let pytest 9.2 run groups torn apart). Slow tests have
-# jobs of their own, which want the cores: two at a time, a file's tests one after the other.
+# jobs of their own, and wait for much: three at a time, a file's tests one after the other.
 WORKERS := -n $(if $(ARGS),0,auto) --maxprocesses 4 --dist worksteal
-TWO_WORKERS := -n $(if $(ARGS),0,2) --dist loadfile
+SLOW_WORKERS := -n $(if $(ARGS),0,3) --dist loadfile
 # A run starts a hundred Pythons; without bytecode each of them compiles all it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -23,7 +23,7 @@ test: setup ## all tests but the slow ones, on real servers that come and go wit
 	@$(call timed,make test,$(VENV)/python -m pytest $(WORKERS) -m "not slow" $(ARGS))
 
 test-slow: setup ## the slow ones: kills in mid-run, a Spark cluster, what is shipped installed elsewhere
-	@$(call timed,make test-slow,$(VENV)/python -m pytest $(TWO_WORKERS) -m slow $(ARGS))
+	@$(call timed,make test-slow,$(VENV)/python -m pytest $(SLOW_WORKERS) -m slow $(ARGS))
 
 test-mysql: setup ## the tests marked mysql, on a real MySQL server
 	@MILLRACE_DATABASE=mysql; export MILLRACE_DATABASE; $(call timed,make test-mysql,$(VENV)/python -m pytest $(WORKERS) -m "mysql and not slow" $(ARGS))

@@ -1,4 +1,4 @@
-"""How old a sale is when its fact is in Delta: freshness.py [--seconds 600] [--rate 60000].
+"""How old a sale is when its fact is in Delta: freshness.py [--seconds 120 600] [--rate 60000].
 
 Two streams, one after the other, each into a table of its own while the job runs: 2 000 sales a second, steady; then
 bursts with a mean of --rate (of self-similar bursts, as `millrace generate --bursty` makes them). Three dimensions, 2 M
@@ -33,22 +33,30 @@ STEADY = 2_000.0  # sales a second
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seconds", type=float, default=600, help="of each stream, behind the warm-up")
+    options.add_argument(
+        "--seconds",
+        type=float,
+        nargs=2,
+        default=(120, 600),
+        help="of steady stream and bursts, behind the warm-up",
+    )
     options.add_argument("--rate", type=float, default=60_000, help="sales a second in the mean of the bursts")
     options.add_argument("--output", type=Path, default=RESULTS / "freshness.json")
     chosen = options.parse_args()
-    told = {"host": host(), "workload": __doc__, "seconds": chosen.seconds, "streams": {}}
+    streams: dict[str, object] = {}
+    told = {"host": host(), "workload": __doc__, "streams": streams}
     with (
         tempfile.TemporaryDirectory(prefix="millrace-fresh-") as folder,
         Stack(Path(folder) / "stack", supervised=True) as stack,
     ):
         with stack.database.connect("owner") as connection:
             seed(connection, SIZES)
-        for name, rate, bursty in (("steady", STEADY, False), ("bursts", chosen.rate, True)):
+        for name, rate, seconds in zip(("steady", "bursts"), (STEADY, chosen.rate), chosen.seconds, strict=True):
             place = Path(folder) / name
             place.mkdir()
-            told["streams"][name] = {"rate": rate} | stream(place, stack.info(), name, rate, bursty, chosen.seconds)
-            print(name, json.dumps(told["streams"][name]), file=sys.stderr)
+            ages = stream(place, stack.info(), name, rate, name == "bursts", seconds)
+            streams[name] = {"rate": rate, "seconds": seconds} | ages
+            print(name, json.dumps(streams[name]), file=sys.stderr)
             chosen.output.write_text(json.dumps(told, indent=1) + "\n")
 
 

@@ -81,6 +81,7 @@ def soon() -> str:
         raise SystemExit("start_and_small_batches.txt has another form than page.py reads")
     small, fresh = raw("small_batches"), raw("freshness")["streams"]
     then, now = (statistics.median(turns) for turns in small["median of each turn"].values())
+    minutes = fresh["bursts"]["seconds"] / 60
     ages = [[fresh[name][which] for which in AGES] for name in ("steady", "bursts")]
     return paragraph(
         f"The first commit comes {statistics.median(first):.1f} s after the command, no checkpoint and no tables "
@@ -89,7 +90,8 @@ def soon() -> str:
         f"([workload](tests/benchmarks/small_batches.py), [raw result](tests/benchmarks/results/small_batches.json)). "
         f"At a steady {number(fresh['steady']['rate'])} sales a second, half of the sales are in Delta within "
         f"{ages[0][0]:.2f} s of their being sent, 99 in 100 within {ages[0][1]:.2f} s; in bursts of "
-        f"{number(fresh['bursts']['rate'])} a second in the mean, {ages[1][0]:.2f} and {ages[1][1]:.2f} s, with the "
+        f"{number(fresh['bursts']['rate'])} a second in the mean, for {minutes:.0f} minutes, {ages[1][0]:.2f} and "
+        f"{ages[1][1]:.2f} s, with the "
         f"generator on the same two cores ([workload](tests/benchmarks/freshness.py), "
         f"[raw result](tests/benchmarks/results/freshness.json))."
     )

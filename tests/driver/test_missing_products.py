@@ -45,10 +45,15 @@ def test_missing_products_are_soon_not_asked_for_and_found_as_soon_as_they_come(
         sell(choose.choice(CODES, AT_ONCE).tolist())
         return metric(job, 'millrace_key_filters{dimension="product"}') == 2
 
+    def nearly_all_are_ruled_out() -> bool:
+        before = metric(job, 'millrace_ruled_out_sales_total{dimension="product"}')
+        sell(CODES)
+        return metric(job, 'millrace_ruled_out_sales_total{dimension="product"}') - before > 0.9 * PRODUCTS
+
     with job:
         wait_until(answers, "both workers know all keys", limit=240)
-        sell(CODES)
-        assert metric(job, 'millrace_ruled_out_sales_total{dimension="product"}') > 0.9 * PRODUCTS
+        # A batch that a busy machine holds up for two seconds asks for all keys, as it must.
+        wait_until(nearly_all_are_ruled_out, "those that are missing are not asked for", limit=120)
         assert metric(job, 'millrace_master_rows_total{dimension="product",kind="keys"}') >= 2 * PRODUCTS
         come, gone, other = CODES[PRODUCTS], CODES[0], CODES[PRODUCTS + 1]
         seen = metric(job, 'millrace_feed_changes_total{dimension="product"}')

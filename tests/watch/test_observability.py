@@ -168,8 +168,9 @@ def test_freshness_is_that_of_the_commits_in_the_tables_log(observed: Observed) 
         for share in (0.5, 0.99):
             told = observed.value(f'histogram_quantile({share}, {name}_bucket{{instance="{instance}"}})')
             true = ages[round(share * (len(ages) - 1))]
-            below = max((bound for bound in BUCKETS if bound <= true - 0.1), default=0)
-            above = min(bound for bound in BUCKETS if bound >= true + 0.1)
+            # One batch may be held up between the commit and the look at the clock: the mean above tells that few are.
+            below = max((bound for bound in BUCKETS if bound <= true - 0.5), default=0)
+            above = min(bound for bound in BUCKETS if bound >= true + 0.5)
             assert below * 0.98 <= told <= above * 1.02, f"p{100 * share:g}"
 
 
