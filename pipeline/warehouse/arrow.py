@@ -44,7 +44,8 @@ class ArrowCommitter:
         before = table.log.table.version()
         version = None
         for attempt in range(1, _ATTEMPTS + 1):
-            table.log.refresh()
+            if attempt == 1:
+                table.log.refresh_before_a_commit()
             refuse_known_batch(table, made)
             self._check_again(table)
             _refuse_nulls(self._checked[table.log.uri], files, table.log.uri)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,14 +43,19 @@ class TableDescription:
     features: frozenset[str]
 
 
+_RECENTLY = 60.0  # seconds
+
+
 class TableLog:
-    """The log, read once and then followed."""
+    """The log, read once and then followed. On a local disk each look at what is new lists all of its entries, a
+    microsecond for each of them."""
 
     def __init__(self, uri: str, storage_options: dict[str, str]) -> None:
         self.uri = uri
         self.table = DeltaTable(uri, storage_options=storage_options)
         self._files = filesystem(uri, storage_options)
         self._kept = self.version() - 1  # of the newest one nobody knows whether it was
+        self._read_at = time.monotonic()
 
     @staticmethod
     def exists(uri: str, storage_options: dict[str, str]) -> bool:
@@ -72,13 +78,20 @@ class TableLog:
             self._refuse_if_gone()
             raise
         self._refuse_if_gone()
+        self._read_at = time.monotonic()
+
+    def refresh_before_a_commit(self) -> None:
+        """Not if it was read a moment ago: what others have committed since, the commit itself is told of."""
+        if time.monotonic() - self._read_at < _RECENTLY:
+            self._refuse_if_gone()
+        else:
+            self.refresh()
 
     def _refuse_if_gone(self) -> None:
-        entry = f"_delta_log/{self.version():020}.json"
-        if self._files.get_file_info(entry).type == fs.FileType.NotFound:
+        if self._files.get_file_info(self._newest_entry).type == fs.FileType.NotFound:
             raise WarehouseRefused(
-                f"{self.uri}: {entry} is gone: the table was deleted, or an older state of it put in its place, while "
-                f"the job ran. Start the job again: it says what is missing, and how to go on."
+                f"{self.uri}: {self._newest_entry} is gone: the table was deleted, or an older state of it put in its "
+                f"place, while the job ran. Start the job again: it says what is missing, and how to go on."
             )
 
     def last_batch(self, application: str) -> int | None:
@@ -105,6 +118,8 @@ class TableLog:
 
     def version_of(self, mine: CommitRecord) -> int | None:
         """The version that this very record made; None if it made none."""
+        if self._is_newest(mine):
+            return self.version()
         found = self._newest(lambda said: said.token == mine.token)
         return found[0] if found else None
 
@@ -131,6 +146,20 @@ class TableLog:
 
     def version(self) -> int:
         return int(self.table.version())
+
+    @property
+    def _newest_entry(self) -> str:
+        return f"_delta_log/{self.version():020}.json"
+
+    def _is_newest(self, mine: CommitRecord) -> bool:
+        try:
+            with self._files.open_input_stream(self._newest_entry) as entry:
+                actions = [json.loads(line) for line in entry.readall().splitlines()]
+        except FileNotFoundError:  # a checkpoint alone tells of it
+            return False
+        commits = [action["commitInfo"] for action in actions if "commitInfo" in action]
+        said = [record.decode(commit.get(record.USER_METADATA)) for commit in commits]
+        return any(one is not None and one.token == mine.token for one in said)
 
     def _newest(self, wanted: Any) -> tuple[int, CommitRecord] | None:
         """Almost always it is among the last few; other writers' commits may lie above it."""

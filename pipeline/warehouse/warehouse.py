@@ -150,7 +150,7 @@ class TwoStepWarehouse(SeenTables):
                     f"does not write. Start once with the settings of the last run."
                 )
             table = self._tables[name]
-            table.log.refresh()
+            table.log.refresh_before_a_commit()
             last = table.log.last_batch(made.application)
             if last is not None and last >= made.batch:
                 continue

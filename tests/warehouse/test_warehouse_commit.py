@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from pipeline.config.settings import Settings
 from pipeline.errors import BadContract, BadSetting, StorageFailed, WarehouseRefused
-from pipeline.warehouse import places
+from pipeline.warehouse import log, places
+from pipeline.warehouse.log import TableLog
 from pipeline.warehouse.warehouse import TwoStepWarehouse, make_warehouse
 from tests.kit.committers import ArrowOnCue
 from tests.kit.warehouse_samples import (
@@ -241,6 +242,19 @@ def test_a_commit_goes_through_beside_appends_compaction_and_new_properties(wher
         warehouse.commit(batch_of(where, batch, [batch]))
     assert not others
     assert column(where, "facts", "number") == [1, 2, 3, 4, 5, 100]
+
+
+@pytest.mark.parametrize(("seconds", "looks"), [(60.0, 1), (0.0, 2)])
+def test_a_commit_looks_at_the_log_once_if_the_last_one_was_a_moment_ago(where, monkeypatch, seconds, looks):
+    seen = []
+    monkeypatch.setattr(TableLog, "refresh", lambda log, refresh=TableLog.refresh: (seen.append(log.uri), refresh(log)))
+    monkeypatch.setattr(log, "_RECENTLY", seconds)
+    warehouse = opened(where)
+    for number in range(3):
+        del seen[:]
+        warehouse.commit(batch_of(where, number, [number]))
+        assert len(seen) == looks
+    assert column(where, "facts", "number") == [0, 1, 2]
 
 
 def test_a_demand_that_comes_while_the_job_runs_is_refused(where):
