@@ -105,6 +105,12 @@ class Trial:
         """So many sales have to leave the queue until it tells nothing any more of how it was filled."""
         return self.join.algorithm.settles_in * self._most_pending
 
+    @property
+    def _kept(self) -> int:
+        """The rows that the join keeps, or has room for: h_R, or l partitions of k rows."""
+        sizes = self.prediction.parameters
+        return max(self.join.cached_rows, int(sizes.get("h_R", 0)), int(sizes.get("l", 0) * sizes.get("k", 0)))
+
     def _turned(self, served: int, waited: int, sales: int) -> bool:
         """Whether the queue's rounds are over since `served` and `waited`. Where a cache serves nearly all they never
         are: then so many sales are enough that those which wait hardly count."""
@@ -120,11 +126,10 @@ class Trial:
         if self.master.pool_capacity and not self._keeps_rows:
             self._fill_pool(sales)
             sales = 0
-        rows = max(self.join.cached_rows, int(self.prediction.parameters.get("h_R", 0)))
         # At first all of a queue comes at once. What is wanted much leaves early, until the others have filled H.
         self._saturate(
             lambda: (
-                self.served >= max(1, sales, sales_a_cached_row * rows)
+                self.served >= max(1, sales, sales_a_cached_row * self._kept)
                 and self._turned(0, 0, sales)
                 and (self.cycles >= cycles or not self.cycles)
             )
