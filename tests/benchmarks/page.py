@@ -66,10 +66,11 @@ def peers() -> str:
     return paragraph(
         f"By turns on one topic and one database of 2 M products, with one dimension joined and with three, Millrace "
         f"to Delta has **{times('loop')} the rate of a batched loop written by hand** that has no sink and keeps no "
-        f"offsets, {times('flink')} that of Flink's look-up join, and {times('spark')} that of Spark's stream-static "
-        f"join with all tables in memory. All processors together, broker and database among them, it takes "
-        f"{percent(cpu[0])} and {percent(cpu[1])} of what the loop takes for a sale "
-        "([how it is measured](deploy/docs/peers.md), [raw result](tests/benchmarks/results/peers.json))."
+        f"offsets, {times('flink')} that of Flink's look-up join, {times('redpanda')} that of Redpanda Connect, and "
+        f"{times('spark')} that of Spark's stream-static join with all tables in memory. All processors together, "
+        f"broker and database among them, it takes {percent(cpu[0])} and {percent(cpu[1])} of what the loop takes "
+        "for a sale ([how it is measured](deploy/docs/peers.md), "
+        "[raw result](tests/benchmarks/results/peers.json))."
     )
 
 
