@@ -30,6 +30,8 @@ from pipeline.joins.parts.waiting import WaitingSales
 
 SALE_BYTES = KEY_BYTES + NAMED_BYTES  # beside a waiting sale: where its key lies, and whether it is asked for by name
 
+_LOOKS = 6  # at how many sales of the first part wait for a read: each halves what is off
+
 
 class Paged(Protocol):
     """Settings of an algorithm that reads pages."""
@@ -140,8 +142,12 @@ def _load(parts: Split, question: Question[Paged]) -> Load:
         costs, first_offer = question.costs, min(1.0, question.offer / parts.h_S)
         filling = _rate(parts, window, question) * (costs.c_S + costs.c_A + costs.c_E)  # its share of the time
         return replace(window, waiting=parts.h_S * (1 - filling * (1 - first_offer) / 2))
-    waiting = window.hits / window.reads  # what the first part serves waits for the next read like the others
-    window = _with(replace(parts, h_S=max(1, round(parts.h_S - waiting))), question)
+    # What the first part serves waits for the next read like the others: the less room it leaves them, the fewer of it
+    # come between two reads.
+    waiting = 0.0
+    for _ in range(_LOOKS):
+        waiting += (min(parts.h_S - 1, window.hits / window.reads) - waiting) / 2
+        window = _with(replace(parts, h_S=max(1, round(parts.h_S - waiting))), question)
     return replace(window, waiting=window.waiting + waiting)
 
 
