@@ -35,14 +35,13 @@ def test_from_an_archive_without_a_home_they_are_compiled_anew(tmp_path: Path) -
     assert loops(Path(archive), tmp_path).startswith(f"{archive}/pipeline/joins")
 
 
-@pytest.mark.parametrize("spoilt", [b"", b"nonsense"])
-def test_what_was_kept_and_is_spoilt_is_compiled_anew(tmp_path: Path, spoilt: bytes) -> None:
+def test_what_was_kept_and_is_spoilt_is_compiled_anew(tmp_path: Path) -> None:
     code = copy(tmp_path / "code")
     loops(code, tmp_path)
     kept = [*(code / "pipeline").rglob("__pycache__/*.nb?")]
     assert {file.parents[1].name for file in kept} == {"parts", "loops"}
-    for file in kept:
-        file.write_bytes(spoilt)
+    for number, file in enumerate(sorted(kept)):  # of some loops index and code are cut off, of others nonsense
+        file.write_bytes((b"", b"nonsense")[number // 2 % 2])
     assert loops(code, tmp_path).endswith("[1, 0]\n")
 
 
