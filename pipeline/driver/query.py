@@ -62,6 +62,7 @@ class RunningQuery:
         self._changes, self._load, self._metrics = changes, load, metrics
         self._in_batch = threading.Lock()
         self._stopped = False
+        self._clock = WallClock()
         self._altered: dict[str, int] = {}  # by dimension: how many alterations of its table are checked
         self._failure: Exception | None = None  # of a batch, before Spark wraps it
 
@@ -75,9 +76,8 @@ class RunningQuery:
         job = self._plan.settings.job
         log.info("running: application %s, checkpoint %s", job.name, job.checkpoint)
         topics, began_at = self._lineage.topics, continuity.next_offsets(self._lineage.checkpoint, before)
-        clock = WallClock()
         while query.isActive and not stop.wait(0.5):
-            if (back := clock.set_back()) and not job.available_now:
+            if (back := self._clock.set_back()) and not job.available_now:
                 log.warning("the clock was set back by %.0f s, by which Spark waits: its query is begun anew", back)
                 query = self._begun_anew(query)
             try:
@@ -114,6 +114,7 @@ class RunningQuery:
         return self._start()
 
     def _on_batch(self, messages: DataFrame, batch: int) -> None:
+        self._clock.look()
         with self._in_batch:
             if self._stopped:
                 raise InterruptedError("the job was stopped before this batch began; the next start replays it")

@@ -22,11 +22,20 @@ class WallClock:
         ...     said.append(clock.set_back())
         >>> said
         [0.0, 0.0, 3600.0, 0.0]
+        >>> wall[0] = 4_604.0
+        >>> clock.look()  # a batch begins, by which Spark reckons
+        >>> wall[0] = 1_004.0
+        >>> clock.set_back()
+        3600.0
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._steady = wall, steady
-        self._apart = wall() - steady()
+        self._apart = wall() - steady()  # the most since it was asked last
+
+    def look(self) -> None:
+        """For who may ask too late: between two questions a clock can be set forward and back."""
+        self._apart = max(self._apart, self._wall() - self._steady())
 
     def set_back(self) -> float:
         """By how many seconds, since this was asked last; 0 for as little as clocks are corrected by all the time."""
