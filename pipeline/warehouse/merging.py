@@ -44,6 +44,7 @@ class Merging:
     def __init__(self, warehouse: WarehouseSettings, tell: Tell) -> None:
         self._warehouse, self._tell = warehouse, tell
         self._new: Counter[str] = Counter()
+        self._looked_at: set[str] = set()  # tables
         self._found: dict[str, int] = {}  # small files of the fullest partition that an earlier job left
         self._thread = ThreadPoolExecutor(1, "merging")
         self._under_way: Future[None] | None = None
@@ -51,15 +52,16 @@ class Merging:
         self._is_on = warehouse.merge_files > 0 and warehouse.writer == "arrow"
 
     def committed(self, table: str, files: int) -> None:
-        """A batch has added so many files. The first batch says nothing of those that were there: they are looked at,
-        and count like new ones, else a job that is often started anew would leave twice as many."""
+        """A batch has added so many files. The first batches say nothing of those that were there: they are looked at
+        once, and count like new ones, else a job that is often started anew would leave twice as many."""
         if not self._is_on or not files:
             return
-        is_first = table not in self._new
+        is_first = table not in self._looked_at
         self._new[table] += files + self._found.pop(table, 0)
         is_idle = self._under_way is None or self._under_way.done()
         if is_idle and (is_first or self._new[table] >= self._warehouse.merge_files):
             self._new[table] = 0
+            self._looked_at.add(table)
             self._under_way = self._thread.submit(self._look_at, table, is_first)
 
     def close(self) -> None:

@@ -188,6 +188,26 @@ def test_the_files_that_an_earlier_job_left_count_like_new_ones(where):
     assert told == [(5, False)]
 
 
+def test_a_table_whose_first_batch_comes_while_another_is_looked_at_is_looked_at_with_its_next(where, monkeypatch):
+    warehouse, told, go_on = opened(where), Told(), threading.Event()
+    for number in range(4):
+        warehouse.commit(batch_of(where, number, [number]))
+    small_files = merging._small_files
+    monkeypatch.setattr(merging, "_small_files", lambda *given: go_on.wait(30) and small_files(*given))
+    at_work = Merging(where, told)
+    at_work.committed("rejects", 1)
+    at_work.committed("facts", 1)
+    go_on.set()
+    at_work._under_way.result()
+    at_work.committed("facts", 1)  # four files are few
+    at_work._under_way.result()
+    assert told == []
+    warehouse.commit(batch_of(where, 4, [4]))
+    at_work.committed("facts", 1)
+    at_work.close()
+    assert told == [(5, False)]
+
+
 @pytest.mark.parametrize("off", [{"merge_files": 0}, {"writer": "spark"}])
 def test_it_does_nothing_when_it_is_off_or_another_committer_writes(where, off):
     warehouse = opened(where)
