@@ -5,7 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from pipeline.bench.charged.machines import MACHINES, Machine, processor
+from pipeline.bench.charged.machines import ACCOUNTINGS, MACHINES, Machine, processor
 from pipeline.bench.charged.trial import Trial
 from pipeline.bench.workload.stream import Sales, bursty, even
 from pipeline.generate.zipf import ZipfDraw
@@ -13,10 +13,12 @@ from pipeline.joins import JOINS
 from pipeline.joins.inlj import Settings as OfINLJ
 from pipeline.joins.meshjoin import Settings as OfMeshJoin
 from pipeline.joins.published import meshjoin as published
+from pipeline.joins.xhybridjoin import Settings as OfXHybridJoin
 from pipeline.master.computed import ComputedRows
 from pipeline.master.disks import Disk
 
 OF_2011 = MACHINES["hybridjoin-2011"]
+OF_2013 = ACCOUNTINGS["x-hybridjoin-kais2013"]
 ONE_BY_ONE = {"inlj": OfINLJ(batch=1)}
 SLOW = Machine(Disk(request=1.0, seek=1.0, byte=0.0), processor(c_S=1e-3, c_A=2e-3, c_E=3e-3, c_H=1e-4, c_O=4e-3))
 
@@ -217,3 +219,25 @@ def test_arrivals_ascend_and_have_their_rate():
 def test_a_run_must_be_longer_than_its_warm_up():
     with pytest.raises(ValueError, match="some must be left"):
         Trial("inlj", ComputedRows(100), 100_000, OF_2011).run(even(1.0), seconds=5, warm_up=5)
+
+
+def test_a_join_is_warm_when_sales_have_come_for_each_row_that_it_has_room_for():
+    settings = {"x-hybridjoin": OfXHybridJoin(next="best", buffers=2)}
+    machine, rows = MACHINES["x-hybridjoin-kais2013"], ComputedRows(20_000, scattered=False)
+    trial = Trial("x-hybridjoin", rows, 2_500_000, machine, settings=settings, accounting=OF_2013)
+    room = trial.prediction.parameters["l"] * trial.prediction.parameters["k"]
+    assert room >= rows.rows
+    trial.warm_up(sales_a_cached_row=20)
+    assert trial.served >= 20 * room
+    seen = trial.measure(sales=100_000)
+    assert not seen.disk.requests
+    assert seen.rate == pytest.approx(trial.prediction.mu, rel=0.15)
+
+
+def test_the_first_part_s_sales_leave_a_short_queue_as_foreseen():
+    """Figure 4's corner of X-HYBRIDJOIN's paper, a hundredth as large: few sales wait, and pages are large."""
+    settings = {"x-hybridjoin": OfXHybridJoin(published=True, d=1_600, d_N=2_000)}
+    machine, rows = MACHINES["x-hybridjoin-kais2013"], ComputedRows(20_000, scattered=False)
+    trial = Trial("x-hybridjoin", rows, 500_000, machine, settings=settings, accounting=OF_2013)
+    trial.warm_up()
+    assert trial.measure(sales=300_000).rate == pytest.approx(trial.prediction.mu, rel=0.15)
