@@ -73,7 +73,7 @@ class ArrowCommitter:
         return version
 
     def _check_again(self, table: Table) -> None:
-        """Checked again before each commit: `deltalake` itself only notices changes made while it commits."""
+        """Of the log as it was read. Of changes made since then `deltalake` tells by refusing the commit."""
         found = table.log.describe()
         if found == self._checked.get(table.log.uri):
             return

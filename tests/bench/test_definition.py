@@ -104,6 +104,7 @@ WRONG = {
     "is about c, and there are a, b": ('["a"]\ntake', '["c"]\ntake'),
     "has no test": ("at_least = 1\n", "\n"),
     "x = [5.0], z = 0.4, where there is nothing": ("z = 0.5\nat", "z = 0.4\nat"),
+    "a step is from one x to the next": ('take = "step"', 'take = "step"\nx = [5]'),
     "`over` is for": ('take = "step"', 'take = "ratio"'),
     "has x = [6.0], of which some are not among": ("x = [5]\n[[", "x = [6]\n[["),
     "series a at x = 1: 1 percent": ('"{} %"', '"{} percent"'),

@@ -70,6 +70,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError(f"{told} takes {self.take}, and `over` is for {', '.join(_NEED_TWO + _MAY_HAVE_TWO)}")
         if not set(self.x) <= set(x) or (self.z is not None and self.z not in z):
             raise ValueError(f"{told} is at x = {self.x}, z = {self.z}, where there is nothing")
+        if self.take == "step" and len(self.x or x) < 2:
+            raise ValueError(f"{told} is at x = {self.x}: a step is from one x to the next, so name two")
         if self.within is not None and not self.printed:
             raise ValueError(f"{told} is within {self.within} of nothing: it needs `printed`")
         if self.at_least is self.at_most is self.within is None:
